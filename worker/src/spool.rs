@@ -1,7 +1,8 @@
 //! The spool: completions on their way to the master, durable before they are first sent, gone once
 //! they are acknowledged.
 //!
-//! It is an append-only log of records, each with its length and checksum; a torn tail is ignored.
+//! It is an append-only log of records, each with its length and checksum; a torn tail is ignored,
+//! and a damaged record before valid ones costs only itself.
 //! The blobs that a record names were durable before the record ([`blobs`]). Many completions share
 //! one write and one sync ([`writer`]). Acknowledgements are not recorded: the master discards a
 //! completion that is delivered twice after a crash.
@@ -16,9 +17,10 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use common::attempt::Stream;
 use common::content::BlobHash;
 use common::wire::worker::Delivery;
-use common::{AttemptId, Completion, Span, Time};
+use common::{AttemptId, Completion, Outcome, Span, Time};
 use link::{BlobStore, Contents};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -173,22 +175,33 @@ impl<S: Contents> Spool<S> {
         Ok(())
     }
 
-    /// Returns those of the completions that are here, to be sent at `now`.
-    pub(crate) fn read(
-        &self,
-        attempts: &[AttemptId],
-        now: HostMoment,
-    ) -> io::Result<Vec<Delivery>> {
-        let entries = attempts.iter().filter_map(|attempt| self.live.get(attempt));
+    /// Returns those of the completions that are here, to be sent at `now`. In place of one that is
+    /// damaged goes one that says that it is lost.
+    pub(crate) fn read(&self, attempts: &[AttemptId], now: HostMoment) -> Vec<Delivery> {
+        let entries = attempts.iter().filter_map(|attempt| {
+            let entry = self.live.get(attempt)?;
+            Some((*attempt, entry))
+        });
         entries
-            .map(|entry| {
-                let record = decode(&self.bytes_of(entry)?).ok_or(io::ErrorKind::InvalidData)?;
-                Ok(Delivery {
+            .map(|(attempt, entry)| match self.record_of(entry) {
+                Ok(record) => Delivery {
                     ago: now.since(record.ended),
                     completion: record.completion,
-                })
+                },
+                Err(error) => {
+                    tracing::error!(%attempt, %error, "a result is lost: see this host's disk");
+                    Delivery {
+                        ago: Span::ZERO,
+                        completion: lost(attempt, &error),
+                    }
+                }
             })
             .collect()
+    }
+
+    fn record_of(&self, entry: &SpoolEntry) -> io::Result<SpoolRecord> {
+        let damaged = || io::Error::new(io::ErrorKind::InvalidData, "its record is damaged");
+        decode(&self.bytes_of(entry)?).ok_or_else(damaged)
     }
 
     fn bytes_of(&self, entry: &SpoolEntry) -> io::Result<Vec<u8>> {
@@ -205,28 +218,44 @@ impl<S: Contents> Spool<S> {
         }
     }
 
-    /// Reads the log up to the first invalid byte; nothing behind it was ever acknowledged to
-    /// anybody.
+    /// Reads the log. What is not whole at its end was never acknowledged to anybody, and is cut
+    /// off; a damaged record before valid ones is passed over.
     fn replay(&mut self) -> io::Result<()> {
         let bytes = self.log.read()?;
-        while let Some((record, length)) = first_record(&bytes[self.length as usize..]) {
-            let blobs: Vec<_> = record.completion.blobs().collect();
-            // A blob is removed only after its completion was acknowledged.
-            if blobs.iter().all(|blob| self.blobs.has(blob)) {
-                let blobs: Box<[BlobHash]> = blobs.into_iter().map(|blob| blob.hash).collect();
-                self.blobs.hold(&blobs);
-                let entry = SpoolEntry {
-                    offset: self.length,
-                    length: length as u32,
-                    blobs,
-                };
-                self.insert(record.completion.attempt, entry);
+        loop {
+            let rest = &bytes[self.length as usize..];
+            if let Some((record, length)) = first_record(rest) {
+                self.take_in(&record.completion, length as u32);
+                self.length += length as u64;
+            } else if let Some(damaged) = damaged_before_next(rest) {
+                tracing::error!(
+                    offset = self.length,
+                    bytes = damaged,
+                    "finished results are damaged and lost: see this host's disk"
+                );
+                self.length += damaged as u64;
+            } else {
+                return self.log.cut(self.length);
             }
+        }
+    }
 
-            self.length += length as u64;
+    /// Notes the record that lies at the end of what was read, and is this long.
+    fn take_in(&mut self, completion: &Completion, length: u32) {
+        let blobs: Vec<_> = completion.blobs().collect();
+        // A blob is removed only after its completion was acknowledged.
+        if !blobs.iter().all(|blob| self.blobs.has(blob)) {
+            return;
         }
 
-        self.log.cut(self.length)
+        let blobs: Box<[BlobHash]> = blobs.into_iter().map(|blob| blob.hash).collect();
+        self.blobs.hold(&blobs);
+        let entry = SpoolEntry {
+            offset: self.length,
+            length,
+            blobs,
+        };
+        self.insert(completion.attempt, entry);
     }
 
     /// Makes the log durable. An earlier run may have written it without a sync, or with a failed
@@ -302,6 +331,42 @@ fn first_record(bytes: &[u8]) -> Option<(SpoolRecord, usize)> {
         return None;
     }
     Some((decode(bytes.get(..whole)?)?, whole))
+}
+
+/// Returns the length of the damaged records at the beginning of `bytes`, if a valid one follows
+/// them. Only their own lengths lead there: a task could write what looks like a record into its
+/// output.
+fn damaged_before_next(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let rest = bytes.get(at..)?;
+        let length = u32::from_le_bytes(*rest.first_chunk()?) as usize;
+        // Lost bytes read as zeros.
+        if length == 0 || length > rest.len() {
+            return None;
+        }
+        at += HEAD + length;
+        if first_record(bytes.get(at..)?).is_some() {
+            return Some(at);
+        }
+    }
+}
+
+/// Makes what is delivered in place of a completion that cannot be read.
+fn lost(attempt: AttemptId, error: &io::Error) -> Completion {
+    let why = format!("its record in the worker's spool: {error}");
+    Completion {
+        attempt,
+        outcome: Outcome::ResultLost(why),
+        ran: Span::ZERO,
+        suspended: Span::ZERO,
+        cpu: Span::ZERO,
+        stdout: Stream::default(),
+        stderr: Stream::default(),
+        outputs: Vec::new(),
+        warnings: Vec::new(),
+        confined: None,
+    }
 }
 
 /// Decodes the record that is exactly these bytes.

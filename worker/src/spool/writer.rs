@@ -225,7 +225,7 @@ impl<S: Contents> PendingRequests<S> {
         }
 
         for attempts in std::mem::take(&mut self.wanted) {
-            let mut found = self.spool.read(&attempts, now)?;
+            let mut found = self.spool.read(&attempts, now);
             let unsaved = self
                 .unsaved
                 .iter()
