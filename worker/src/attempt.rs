@@ -40,7 +40,7 @@ use crate::os::{self, Confines, Launch, Launcher, Process, ProcessStatus, Watche
 use crate::seats::{Seat, Seats};
 use crate::spool::blobs::Blobs;
 use capture::StreamCapture;
-use checkpoint::{Bounds, CHECKPOINT_DIR, Keeper};
+use checkpoint::{Bounds, CHECKPOINT_DIR, Keeper, NotRestored};
 use collect::{Collected, ExpectedOutputs};
 use disk::DiskLimits;
 use inputs::{PlacedInput, Placing};
@@ -245,13 +245,8 @@ impl Workshop {
                 restored = self.restore(id, from, dir, say) => restored,
                 () = until_dropped(orders) => return Err(Dropped),
             };
-            if let Err(error) = restored {
-                let why = format!("its checkpoint directory cannot be made: {error}");
-                return Ok(AttemptEnding::bare(fault(
-                    link::is_full(&error),
-                    why,
-                    Outcome::NotStarted,
-                )));
+            if let Err(outcome) = restored {
+                return Ok(AttemptEnding::bare(outcome));
             }
         }
 
@@ -293,11 +288,23 @@ impl Workshop {
         from: Option<Saved>,
         dir: &Path,
         say: &Say,
-    ) -> io::Result<()> {
+    ) -> Result<(), Outcome> {
         let dir = dir.join(CHECKPOINT_DIR);
-        if let Err(why) = checkpoint::restore(&self.cache, from, &dir, self.bounds()).await? {
-            tracing::warn!(attempt = %id, why, "a saved state cannot be used: the attempt starts from scratch");
-            say(MachineEvent::Saving(id, 0, Saving::FromScratch(why)));
+        let restored = checkpoint::restore(&self.cache, from, &dir, self.bounds()).await;
+        let restored = restored.map_err(|error| {
+            let why = format!("its checkpoint directory cannot be made: {error}");
+            fault(link::is_full(&error), why, Outcome::NotStarted)
+        })?;
+        match restored {
+            Ok(()) => {}
+            // The state is whole at the master: a host with room can go on from it.
+            Err(NotRestored::NoRoom(why)) => {
+                return Err(Outcome::NoRoom(format!("its saved state: {why}")));
+            }
+            Err(NotRestored::Unusable(why)) => {
+                tracing::warn!(attempt = %id, why, "a saved state cannot be used: the attempt starts from scratch");
+                say(MachineEvent::Saving(id, 0, Saving::FromScratch(why)));
+            }
         }
         Ok(())
     }

@@ -15,14 +15,39 @@ use crate::blocking::off;
 use crate::cache::{Cache, Pinned};
 use crate::os::{self, files};
 
+/// The reason why a checkpoint is not placed, for people.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::attempt) enum NotRestored {
+    /// The disk of this host is full: the checkpoint may be used elsewhere, or later.
+    NoRoom(String),
+    /// It cannot be used here.
+    Unusable(String),
+}
+
+impl NotRestored {
+    fn of(disk_full: bool, why: String) -> Self {
+        if disk_full {
+            Self::NoRoom(why)
+        } else {
+            Self::Unusable(why)
+        }
+    }
+}
+
+impl From<String> for NotRestored {
+    fn from(why: String) -> Self {
+        Self::Unusable(why)
+    }
+}
+
 /// Makes the directory `dir`, and places the checkpoint in it if there is one. If that fails, the
-/// directory is empty and the inner error, for people, says why.
+/// directory is empty.
 pub(in crate::attempt) async fn restore(
     cache: &Arc<Cache>,
     from: Option<Saved>,
     dir: &Path,
     bounds: Bounds,
-) -> io::Result<Result<(), String>> {
+) -> io::Result<Result<(), NotRestored>> {
     files::make_private_dir(dir)?;
     let Some(saved) = from else { return Ok(Ok(())) };
     let placed = bring(cache, &saved, dir, bounds).await;
@@ -41,7 +66,7 @@ async fn bring(
     saved: &Saved,
     dir: &Path,
     bounds: Bounds,
-) -> Result<(), String> {
+) -> Result<(), NotRestored> {
     let list = fetch(cache, saved.manifest, "its list of files", MAX_MANIFEST).await?;
     let expected = saved.manifest;
     let manifest = off(move || read(&list, expected));
@@ -65,14 +90,19 @@ async fn bring(
     off(place_all).await.map_err(|panic| panic.to_string())?
 }
 
-async fn fetch(cache: &Arc<Cache>, blob: BlobRef, what: &str, most: u64) -> Result<Pinned, String> {
+async fn fetch(
+    cache: &Arc<Cache>,
+    blob: BlobRef,
+    what: &str,
+    most: u64,
+) -> Result<Pinned, NotRestored> {
     if blob.size > most {
-        return Err(format!("`{what}` has {}", Bytes(blob.size)));
+        return Err(format!("`{what}` has {}", Bytes(blob.size)).into());
     }
-    cache
-        .fetch(blob)
-        .await
-        .map_err(|error| format!("`{what}` cannot be fetched: {error}"))
+    cache.fetch(blob).await.map_err(|error| {
+        let why = format!("`{what}` cannot be fetched: {error}");
+        NotRestored::of(error.is_full(), why)
+    })
 }
 
 fn read(list: &Pinned, expected: BlobRef) -> Result<Manifest, String> {
@@ -85,7 +115,7 @@ fn read(list: &Pinned, expected: BlobRef) -> Result<Manifest, String> {
     Manifest::of_state(&bytes).map_err(|bad| bad.to_string())
 }
 
-fn place(from: &Pinned, file: &ListedFile, dir: &Path) -> Result<(), String> {
+fn place(from: &Pinned, file: &ListedFile, dir: &Path) -> Result<(), NotRestored> {
     let to = dir.join(&file.path);
     let copied = || {
         std::fs::create_dir_all(to.parent().unwrap_or(dir))?;
@@ -94,7 +124,10 @@ fn place(from: &Pinned, file: &ListedFile, dir: &Path) -> Result<(), String> {
     };
     match copied() {
         Ok(true) => Ok(()),
-        Ok(false) => Err(format!("`{}` is damaged", file.path)),
-        Err(error) => Err(format!("`{}` cannot be placed: {error}", file.path)),
+        Ok(false) => Err(format!("`{}` is damaged", file.path).into()),
+        Err(error) => {
+            let why = format!("`{}` cannot be placed: {error}", file.path);
+            Err(NotRestored::of(link::is_full(&error), why))
+        }
     }
 }

@@ -149,3 +149,69 @@ fn names_that_other_systems_cannot_hold_are_refused() {
         assert!(!Place::new(&files).refusal().is_empty());
     }
 }
+
+/// A disk with room for very little.
+#[cfg(target_os = "linux")]
+struct SmallDisk(tempfile::TempDir);
+
+#[cfg(target_os = "linux")]
+impl SmallDisk {
+    /// Makes one, where the system lets this account.
+    fn mount() -> Option<Self> {
+        let at = tempfile::tempdir().unwrap();
+        let mut mount = std::process::Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=64k", "none"]);
+        let mounted = mount.arg(at.path()).output();
+        let mounted = mounted.is_ok_and(|output| output.status.success());
+        mounted.then_some(Self(at))
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let mut umount = std::process::Command::new("umount");
+        let _ = umount.arg(self.0.path()).output();
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_state_for_which_the_disk_has_no_room_is_not_called_unusable() {
+    use crate::cache::Cache;
+
+    let Some(small) = SmallDisk::mount() else {
+        eprintln!("skipped: no file system can be mounted here");
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let store = link::BlobStore::open(&dir.path().join("cache")).unwrap();
+    let large = store.add_reader(&[7; 256 << 10][..]).unwrap();
+    let list = vec![ListedFile::new("state".parse().unwrap(), large)];
+    let list = Manifest::from(list).to_bytes().unwrap();
+    let from = common::checkpoint::Saved {
+        number: 1,
+        sequence: 1,
+        taken: common::Time(1),
+        files: 1,
+        bytes: large.size,
+        manifest: store.add_reader(&list[..]).unwrap(),
+    };
+
+    let master = watch::channel(None).1;
+    let peers = Arc::new(crate::peers::InputPeers::new(&crate::Config::default()));
+    let trees = dir.path().join("trees");
+    let cache = Cache::open((&dir.path().join("cache"), &trees), 1 << 20, master, peers);
+    let cache = Arc::new(cache.unwrap());
+    let bounds = Bounds {
+        bytes: 1 << 20,
+        files: 3,
+    };
+    let place = small.0.path().join(CHECKPOINT_DIR);
+    let restored = restore(&cache, Some(from), &place, bounds).await.unwrap();
+    assert!(
+        matches!(&restored, Err(NotRestored::NoRoom(why)) if why.contains("`state`")),
+        "{restored:?}"
+    );
+    assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
+}
