@@ -427,6 +427,7 @@ impl Shell {
         let mut batch = Vec::new();
         let mut outputs = Vec::new();
         let mut leaving = false;
+        let mut asked = false;
 
         self.decide(&mut outputs);
         while !self.may_end() {
@@ -434,9 +435,12 @@ impl Shell {
             tokio::select! {
                 _ = inputs.recv_many(&mut batch, BATCH) => {}
                 () = sleep_until(wakeup) => batch.push(MachineEvent::Tick.into()),
-                () = &mut shutdown, if !leaving => {
-                    leaving = true;
-                    batch.push(MachineEvent::Shutdown.into());
+                () = &mut shutdown, if !asked => {
+                    asked = true;
+                    if !leaving {
+                        leaving = true;
+                        batch.push(MachineEvent::Shutdown.into());
+                    }
                 }
                 () = next_beat(&mut self.uplink) => self.gather_progress(),
                 () = sleep_until(Some(self.look_at)) => self.look_at_load(),
@@ -460,9 +464,21 @@ impl Shell {
             self.keep_time();
         }
 
-        let end = self.update.end();
-        self.leave().await;
-        Ok(end)
+        // Whoever asks while it leaves for a new program does not mean that program to start.
+        let leaves = self.update.leaves();
+        let leave = self.leave();
+        tokio::pin!(leave);
+        tokio::select! {
+            () = &mut leave => {}
+            () = &mut shutdown, if !asked => {
+                asked = true;
+                leave.await;
+            }
+        }
+        Ok(match leaves && !asked {
+            true => WorkerEnd::NewProgram,
+            false => WorkerEnd::Asked,
+        })
     }
 
     /// Returns the time that this host was awake since the worker's start: tasks do not run while it

@@ -10,6 +10,8 @@ mod record;
 mod runner;
 #[path = "scripted_master/site.rs"]
 mod site;
+#[path = "scripted_master/update.rs"]
+mod update;
 
 use std::fs;
 use std::future::Future;
@@ -35,6 +37,7 @@ use site::{
     settings_are_kept_before_they_are_answered_and_told_to_masters_that_know_of_them,
     settings_that_come_faster_than_they_can_be_read_do_not_pile_up,
 };
+use update::an_order_to_end_counts_while_the_worker_leaves_for_a_new_program;
 use worker::{Choice, Config, WorkerError};
 
 /// As which the program is a worker that waits to be killed.
@@ -73,6 +76,7 @@ const TESTS: &[(&str, Test)] = tests![
     settings_are_kept_before_they_are_answered_and_told_to_masters_that_know_of_them,
     of_settings_in_a_row_the_last_ones_hold_and_are_answered_last,
     settings_that_come_faster_than_they_can_be_read_do_not_pile_up,
+    an_order_to_end_counts_while_the_worker_leaves_for_a_new_program,
 ];
 
 fn main() {

@@ -10,7 +10,7 @@ use common::wire::UPDATE_VERSION;
 use common::wire::worker::ToMaster;
 use tokio::time::Instant;
 
-use super::{LoopInput, Shell, WorkerEnd};
+use super::{LoopInput, Shell};
 use crate::admin;
 use crate::config::Config;
 use crate::update::{
@@ -36,7 +36,7 @@ pub(super) struct UpdateDesk {
     fetching: Option<UpdateStatement>,
     /// The time at which tasks have to make way for a program that is ready; `None`: there is none.
     makes_way_at: Option<Instant>,
-    /// Whether the worker leaves for it, and not because it was asked to end.
+    /// Whether the worker leaves for it.
     leaves: bool,
 }
 
@@ -60,12 +60,9 @@ impl UpdateDesk {
         self.makes_way_at.filter(|at| *at > Instant::now())
     }
 
-    /// Returns the [`WorkerEnd`], which says what is to follow.
-    pub(super) fn end(&self) -> WorkerEnd {
-        match self.leaves {
-            true => WorkerEnd::NewProgram,
-            false => WorkerEnd::Asked,
-        }
+    /// Whether the worker leaves for a new program.
+    pub(super) fn leaves(&self) -> bool {
+        self.leaves
     }
 
     pub(super) fn report(&self) -> UpdateReport {
