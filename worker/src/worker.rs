@@ -47,7 +47,7 @@ use crate::record::book::{Book, DueIntervals};
 use crate::session::{self, SessionEvent, Uplink};
 use crate::share::{Gauge, ProcessorTimes, UpTime};
 use crate::spool::blobs::Blobs;
-use crate::spool::writer::{self, SpoolRequest, Spooled};
+use crate::spool::writer::{self, SpoolRequest, SpoolThread, Spooled};
 use crate::spool::{HostMoment, Spool};
 use crate::{facts, lock};
 use beats::Beats;
@@ -61,8 +61,6 @@ use update::{ProgramNews, UpdateDesk};
 const BATCH: usize = 1_024;
 /// The time that a leaving worker waits for the master to take finished results.
 pub(crate) const LAST_DELIVERY: Duration = Duration::from_secs(2);
-/// The interval between checks, at the very end, whether the spool has written everything.
-pub(crate) const SPOOL_PAUSE: Duration = Duration::from_millis(2);
 /// The shortest interval between heartbeats, however often the master wants them.
 const SHORTEST_BEAT: Duration = Duration::from_secs(1);
 /// The number of the sensor of the switch in the worker's own directory.
@@ -392,7 +390,7 @@ struct Shell {
     shop: Arc<Workshop>,
     peers: Arc<InputPeers>,
     spool: threads::Sender<SpoolRequest>,
-    spooling: std::thread::JoinHandle<()>,
+    spooling: SpoolThread,
     tell: UnboundedSender<LoopInput>,
     attempts: BTreeMap<AttemptId, AttemptHandle>,
     uplink: Option<(Uplink, Beats)>,
@@ -527,12 +525,8 @@ impl Shell {
         )
         .await;
 
-        // Results that ended at the very last must be durable, too, unless the disk is full.
         drop(self.spool);
-        let patience = Instant::now() + LAST_DELIVERY;
-        while !self.spooling.is_finished() && Instant::now() < patience {
-            tokio::time::sleep(SPOOL_PAUSE).await;
-        }
+        self.spooling.finish().await;
 
         tracing::info!("the worker has left; nothing of its tasks is left");
     }

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc as threads;
-use std::thread;
 use std::time::Duration;
 
 use common::checkpoint::Saving;
@@ -25,7 +24,8 @@ use crate::machine::{Action, AttemptEnding, MachineEvent};
 use crate::os;
 use crate::session::{SessionEvent, Uplink};
 use crate::share::UpTime;
-use crate::worker::{LAST_DELIVERY, SPOOL_PAUSE, sleep_until};
+use crate::spool::writer::SpoolThread;
+use crate::worker::{LAST_DELIVERY, sleep_until};
 
 /// The time that attempts have to end where the delegate is to leave.
 const LAST_ENDS: Duration = Duration::from_secs(10);
@@ -44,7 +44,7 @@ pub(super) struct DelegateShell<E> {
     executor: E,
     facts: HostFacts,
     spool: threads::Sender<SpoolRequest>,
-    spooling: thread::JoinHandle<()>,
+    spooling: SpoolThread,
     desk: Desk,
     /// Each [`Assignment`] of the master that is not begun.
     orders: BTreeMap<AttemptId, Assignment>,
@@ -65,7 +65,7 @@ impl<E: Executor> DelegateShell<E> {
     pub(super) fn new(
         (engine, facts): (Engine, HostFacts),
         executor: E,
-        (spool, spooling): (threads::Sender<SpoolRequest>, thread::JoinHandle<()>),
+        (spool, spooling): (threads::Sender<SpoolRequest>, SpoolThread),
         desk: Desk,
     ) -> Self {
         Self {
@@ -187,10 +187,7 @@ impl<E: Executor> DelegateShell<E> {
         }
 
         drop(self.spool);
-        let patience = Instant::now() + LAST_DELIVERY;
-        while !self.spooling.is_finished() && Instant::now() < patience {
-            tokio::time::sleep(SPOOL_PAUSE).await;
-        }
+        self.spooling.finish().await;
         match self.live.len() {
             0 => tracing::info!("the bridge has left; nothing of its tasks is left"),
             running => tracing::warn!(

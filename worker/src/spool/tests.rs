@@ -487,3 +487,74 @@ fn an_empty_log_is_cut() {
     drop(spool);
     assert_eq!(ids(&open(dir.path())), [7]);
 }
+
+/// A log on a disk that takes its time.
+#[derive(Debug)]
+struct Slow {
+    small: Small,
+    synced: Arc<std::sync::atomic::AtomicBool>,
+}
+
+impl Medium for Slow {
+    fn read(&self) -> io::Result<Vec<u8>> {
+        self.small.read()
+    }
+
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        self.small.read_at(bytes, offset)
+    }
+
+    fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.small.write_at(bytes, offset)
+    }
+
+    fn cut(&mut self, length: u64) -> io::Result<()> {
+        self.small.cut(length)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        std::thread::sleep(std::time::Duration::from_secs(3));
+        self.synced
+            .store(true, std::sync::atomic::Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn replace(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.small.replace(bytes)
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_leaves_waits_for_a_slow_disk_and_not_long_for_a_full_one() {
+    for room in [1 << 20, 0] {
+        let dir = tempfile::tempdir().unwrap();
+        let blobs = Arc::new(Blobs::open(&dir.path().join("blobs")).unwrap());
+        let synced = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let slow = Slow {
+            small: Small {
+                bytes: Vec::new(),
+                room: Arc::new(room.into()),
+            },
+            synced: Arc::clone(&synced),
+        };
+        let spool = Spool::on(Box::new(slow), blobs).unwrap();
+        let (tell, _said) = tokio::sync::mpsc::unbounded_channel::<writer::Spooled>();
+        let (requests, thread) = writer::start(spool, || moment(1), tell).unwrap();
+        requests
+            .send(writer::SpoolRequest::Append {
+                completions: vec![completion(1, vec![])],
+                more: false,
+            })
+            .unwrap();
+        drop(requests);
+
+        let begun = std::time::Instant::now();
+        thread.finish().await;
+        assert_eq!(
+            synced.load(std::sync::atomic::Ordering::Relaxed),
+            room > 0,
+            "with room for {room} bytes"
+        );
+        assert!(begun.elapsed() < std::time::Duration::from_secs(10));
+    }
+}

@@ -1,6 +1,7 @@
 //! The one thread that writes the spool: requests that arrive during a sync share the next sync.
 
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,11 @@ const GAP: Duration = Duration::from_millis(4);
 /// The number of completions in one sync that is a crowd. With fewer, none of them waits for
 /// others.
 const CROWD: usize = 8;
+/// The longest time that a leaving worker waits for a slow disk, and for a full one.
+const LAST_SYNC: Duration = Duration::from_secs(15);
+const LAST_ROOM: Duration = Duration::from_secs(2);
+/// The interval between looks, at the very end, whether everything is written.
+const LOOK: Duration = Duration::from_millis(2);
 /// The pause before a full disk is tried again.
 const DISK_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -57,13 +63,42 @@ pub enum Spooled {
     Broken(std::io::Error),
 }
 
+/// The running thread.
+#[derive(Debug)]
+pub(crate) struct SpoolThread {
+    thread: thread::JoinHandle<()>,
+    /// Whether completions wait for space on the disk.
+    full: Arc<AtomicBool>,
+}
+
+impl SpoolThread {
+    /// Waits until every request is done, where no more can come: results that ended at the very
+    /// last must be durable, too. A disk that takes them late is waited for longer than a full one.
+    pub(crate) async fn finish(self) {
+        let begun = Instant::now();
+        while !self.thread.is_finished() {
+            let full = self.full.load(Ordering::Relaxed);
+            if begun.elapsed() >= if full { LAST_ROOM } else { LAST_SYNC } {
+                tracing::warn!(
+                    full,
+                    "the disk has not taken the last results: those that the master does not have are lost"
+                );
+                return;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
 /// Starts the thread; it ends when the returned sender is dropped and every request is done.
 pub(crate) fn start<T: From<Spooled> + Send + 'static>(
     spool: Spool,
     now: fn() -> HostMoment,
     answers: UnboundedSender<T>,
-) -> std::io::Result<(mpsc::Sender<SpoolRequest>, thread::JoinHandle<()>)> {
+) -> std::io::Result<(mpsc::Sender<SpoolRequest>, SpoolThread)> {
     let (requests, inbox) = mpsc::channel();
+    let full = Arc::new(AtomicBool::new(false));
+    let waits = Arc::clone(&full);
     let thread = thread::Builder::new()
         .name("spool".to_owned())
         .stack_size(256 * 1024)
@@ -90,6 +125,7 @@ pub(crate) fn start<T: From<Spooled> + Send + 'static>(
                 let worked = desk.work(now(), &mut |answer| {
                     heard &= answers.send(answer.into()).is_ok();
                 });
+                waits.store(desk.waiting(), Ordering::Relaxed);
                 if let Err(error) = worked {
                     let _ = answers.send(Spooled::Broken(error).into());
                     return;
@@ -100,7 +136,7 @@ pub(crate) fn start<T: From<Spooled> + Send + 'static>(
                 }
             }
         })?;
-    Ok((requests, thread))
+    Ok((requests, SpoolThread { thread, full }))
 }
 
 /// Returns the next request, or `Some(None)` after a while if completions wait for disk space.
