@@ -40,7 +40,7 @@ const COMPACT_ABOVE: u64 = 1024 * 1024;
 /// A moment that is distinct from those of other runs of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostMoment {
-    /// The run of the host, if the system reports it.
+    /// The run of the host, or that of the worker where the system does not report it.
     pub boot: Option<Uuid>,
     /// The time since that run began.
     pub at: Time,

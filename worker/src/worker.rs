@@ -345,9 +345,11 @@ fn share_disk(config: &mut Config, dir: &Path, slots: u32) -> u64 {
 }
 
 pub(crate) fn moment() -> HostMoment {
-    static BOOT: std::sync::OnceLock<Option<uuid::Uuid>> = std::sync::OnceLock::new();
+    static BOOT: std::sync::OnceLock<uuid::Uuid> = std::sync::OnceLock::new();
+    // Where the system names no run of its own, moments of one run of the worker can be compared.
+    let named = || os::boot_id().unwrap_or_else(link::identity::draw_run);
     HostMoment {
-        boot: *BOOT.get_or_init(os::boot_id),
+        boot: Some(*BOOT.get_or_init(named)),
         at: os::since_boot(),
     }
 }

@@ -204,6 +204,13 @@ fn completions_are_read_back_as_they_were_with_their_age() {
 }
 
 #[test]
+fn on_every_system_the_age_of_a_result_of_the_same_run_is_known() {
+    let ended = crate::worker::moment();
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    assert!(crate::worker::moment().since(ended) > Span::ZERO);
+}
+
+#[test]
 fn a_blob_goes_with_its_last_completion_and_not_before() {
     let dir = tempfile::tempdir().unwrap();
     let mut spool = open(dir.path());
