@@ -63,6 +63,10 @@ pub(crate) fn complete(command: clap::Command) -> clap::Command {
 
 /// Converts clap's error into a failure like any other.
 fn failure(whole: &clap::Command, error: &clap::Error, words: &[OsString]) -> Failure {
+    if let Some(what) = negative(error, words) {
+        let what = without_tokens(&what).0;
+        return Failure::usage(what, format!("{} --help", named(whole, words)));
+    }
     let (text, hidden) = without_tokens(&error.render().to_string());
     let mut lines = text.lines();
     let what = lines.next().unwrap_or_default();
@@ -97,10 +101,6 @@ fn failure(whole: &clap::Command, error: &clap::Error, words: &[OsString]) -> Fa
         tips.push(format!("{} --help", named(whole, words)));
     }
 
-    if let Some(what) = negative(error, words) {
-        let command = named(whole, words);
-        return Failure::usage(what, format!("{command} --help"));
-    }
     let failure = Failure::usage(what, tips.join("; or: "));
     if details.is_empty() {
         failure

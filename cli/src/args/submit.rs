@@ -184,8 +184,8 @@ pub(crate) struct JobArgs {
     #[arg(long, value_name = "DUR", help_heading = "Rules")]
     pub estimate: Option<Dur>,
     /// An estimate for each task, in their order: durations with commas between them, or a file with
-    /// one on each line (- is standard input). Items of --from-json may carry their own as `"estimate"`: a duration,
-    /// or seconds
+    /// one on each line (- is standard input). Items of --from-json may carry their own as
+    /// `"estimate"`: a duration, or seconds
     #[arg(long, value_name = "DUR,..|F", help_heading = "Rules")]
     pub estimates: Option<EstimatesArg>,
     /// Take the job only if all of it is expected to be done by this deadline: a date, or a

@@ -45,14 +45,9 @@ pub(super) fn json(path: &Path) -> Result<(Vec<String>, Vec<Option<Span>>), Buil
     for (number, value) in (1..).zip(values) {
         let text = value.get();
         // Numbers are not read: their digits may be more than a float has.
-        let said = match text.as_bytes().first() {
-            Some(b'{') => {
-                serde_json::from_str::<ItemEstimate>(text)
-                    .map_err(bad)?
-                    .estimate
-            }
-            _ => None,
-        };
+        let read = || serde_json::from_str::<ItemEstimate>(text);
+        let said = text.starts_with('{').then(read).transpose();
+        let said = said.map_err(bad)?.and_then(|item| item.estimate);
         estimates.push(said.map(|said| estimate(&said, number)).transpose()?);
         items.push(match text.starts_with('"') {
             true => serde_json::from_str(text).map_err(bad)?,
@@ -63,7 +58,7 @@ pub(super) fn json(path: &Path) -> Result<(Vec<String>, Vec<Option<Span>>), Buil
     Ok((at_least_one(items, path)?, estimates))
 }
 
-/// What an item may say of itself.
+/// The part of an item that is read: its own estimate.
 #[derive(Deserialize)]
 struct ItemEstimate {
     estimate: Option<Value>,

@@ -43,20 +43,6 @@ impl Response {
         }
     }
 
-    /// Keeps a reply for the next flush.
-    ///
-    /// # Errors
-    /// If it is too long for one message.
-    pub(super) fn push(&mut self, reply: &Reply) -> Result<(), LinkError> {
-        match &mut self.to {
-            AnswerReader::Far(tx) => tx.push(reply),
-            AnswerReader::Near(_, replies) => {
-                replies.push(reply.clone());
-                Ok(())
-            }
-        }
-    }
-
     /// Keeps a reply for the next flush, unless it is too long for one message; returns whether it was
     /// kept.
     pub(super) fn push_if_fits(&mut self, reply: &Reply) -> Result<bool, LinkError> {

@@ -312,13 +312,19 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
     Ok(())
 }
 
-fn push(tx: &mut Response, reply: &Reply) -> Result<(), NoAnswer> {
+/// Keeps a reply for the next flush, or refuses where it is too long.
+pub(super) fn push(tx: &mut Response, reply: &Reply) -> Result<(), NoAnswer> {
     if tx.push_if_fits(reply)? {
-        return Ok(());
+        Ok(())
+    } else {
+        Err(too_long())
     }
+}
+
+fn too_long() -> NoAnswer {
     let what = "an entry of the answer is too long for a message";
     let hint = "ask for the others alone, or over the HTTP API";
-    Err(answers::refuse(RefusalCode::Unavailable, what, hint))
+    answers::refuse(RefusalCode::Unavailable, what, hint)
 }
 
 /// Sends these entries in as many replies as they need.
@@ -332,25 +338,25 @@ async fn send_all<T: Clone>(
 
     while !rest.is_empty() {
         let (some, others) = rest.split_at(most.min(rest.len()));
-        let fits = tx.push_if_fits(&reply(some.to_vec()))?;
-        if !fits && some.len() > 1 {
+        if tx.push_if_fits(&reply(some.to_vec()))? {
+            flush_if_full(tx).await?;
+            rest = others;
+            most = CHUNK;
+        } else if some.len() > 1 {
             most = some.len() / 2;
-            continue;
+        } else {
+            return Err(too_long());
         }
-        if !fits {
-            push(tx, &reply(some.to_vec()))?;
-        }
-        if tx.pending() >= FLUSH {
-            tx.flush().await?;
-        }
-        rest = others;
-        most = CHUNK;
     }
     Ok(())
 }
 
 async fn send(tx: &mut Response, reply: &Reply) -> Result<(), NoAnswer> {
     push(tx, reply)?;
+    flush_if_full(tx).await
+}
+
+async fn flush_if_full(tx: &mut Response) -> Result<(), NoAnswer> {
     if tx.pending() >= FLUSH {
         tx.flush().await?;
     }

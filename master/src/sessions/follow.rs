@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use super::answer::Response;
 use super::answers::{Asker, NoAnswer, few_labels, refuse};
+use super::client::push;
 use crate::core::NoReply;
 use crate::core::ask::{HostAsk, HostNames};
 use crate::store::EventRow;
@@ -328,7 +329,7 @@ impl<'a> Follower<'a> {
     /// Sends a reply, in this user's turn.
     async fn send(&self, tx: &mut Response, reply: &Reply) -> Result<(), NoAnswer> {
         let _turn = self.asker.answer_turn().await;
-        tx.push(reply)?;
+        push(tx, reply)?;
         Ok(tx.flush().await?)
     }
 

@@ -14,6 +14,7 @@ use link::{Channel, LinkError};
 
 use super::answer::Response;
 use super::answers::{Asker, NoAnswer, chosen, refuse};
+use super::client::push;
 use crate::core::NoReply;
 use crate::core::ask::{JobAsk, TailAsk};
 
@@ -210,7 +211,7 @@ impl Viewer {
     /// Sends [`TailNews`], in this user's turn.
     async fn send(&self, asker: &Asker, news: TailNews, tx: &mut Response) -> Result<(), NoAnswer> {
         let _turn = asker.answer_turn().await;
-        tx.push(&Reply::Tail(news))?;
+        push(tx, &Reply::Tail(news))?;
         Ok(tx.flush().await?)
     }
 }

@@ -1,5 +1,6 @@
 //! The starts of waiting gangs, and their ends: each waits for its hosts, and for the gangs ahead of it.
 
+use std::cell::LazyCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
@@ -100,7 +101,7 @@ impl Scheduler {
             alike.entry(&job.rules.needs).or_default().push(job);
         }
         alike.retain(|_, jobs| jobs.iter().any(|job| wanted.contains(&job.rank.job)));
-        let unknown_s = LifetimeLaws::of(self, now).unknown_s(0.5);
+        let unknown_s = LazyCell::new(|| LifetimeLaws::of(self, now).unknown_s(0.5));
 
         let mut starts = BTreeMap::new();
         for (needs, jobs) in alike {
@@ -112,7 +113,7 @@ impl Scheduler {
                 };
                 let scaling = job.gang.as_ref().and_then(|gang| gang.scaling);
                 let run_s = scaling.map(|scaling| self.paced(scaling).run_s(start.hosts));
-                let start = started.start(*start, run_s.unwrap_or(unknown_s));
+                let start = started.start(*start, run_s.unwrap_or_else(|| *unknown_s));
                 starts.insert(job.rank.job, start);
             }
         }

@@ -4,7 +4,7 @@
 //! hosts to wait for lives in `width_choice`.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use common::attempt::Phase;
 use common::needs::Demand;
@@ -308,25 +308,24 @@ impl Scheduler {
     fn too_few_for_all(&self, job: &Job) -> bool {
         let needs = &job.rules.needs;
         let suits = |host: &&Host| counts(host) && host.suits(needs) && host.offers.together;
-        let there: BTreeSet<HostId> = (self.hosts.table.values())
-            .filter(suits)
-            .map(|host| host.id)
-            .collect();
-        let places: u64 = there
-            .iter()
-            .filter_map(|id| self.hosts.table.get(id))
-            .map(|host| host.whole_room().holds(needs.takes))
-            .sum();
+        let places_on = |host: &Host| (host.id, host.whole_room().holds(needs.takes));
+        let there = self.hosts.table.values().filter(suits);
+        let there: BTreeMap<HostId, u64> = there.map(places_on).collect();
 
         // Gangs with other needs count with what they hold here.
         let wanted = |other: &Job| match &other.gang {
             Some(gang) if gang.formed.is_none() => 0,
             _ if other.rules.needs == *needs => other.unsettled(),
-            Some(gang) => gang.seats.keys().filter(|id| there.contains(id)).count() as u64,
+            Some(gang) => gang
+                .seats
+                .keys()
+                .filter(|id| there.contains_key(id))
+                .count() as u64,
             None => 0,
         };
         let gangs = self.jobs.gangs.iter();
         let gangs = gangs.filter_map(|id| self.jobs.table.get(id));
+        let places: u64 = there.values().sum();
         job.unsettled() > there.len() as u64 || gangs.map(wanted).sum::<u64>() > places
     }
 

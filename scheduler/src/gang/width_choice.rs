@@ -11,7 +11,7 @@ use common::{HostId, JobId, Ranks, Span, Time};
 use crate::forecast::starts::{FAR_S, HELD, LifetimeLaws, SlotLife, counts};
 use crate::policy::width::{Holdout, Soonest, Width, WidthChoice, WidthOption, WidthQuestion};
 use crate::policy::{Policy, policy};
-use crate::prediction::estimates::Estimator;
+use crate::prediction::estimates::{Estimator, UNPROVEN};
 use crate::prediction::malleable::{
     Guess, HostHolder, MachineState, Malleable, Paced, Speedup, fit,
 };
@@ -26,8 +26,6 @@ use crate::state::scheduler::Scheduler;
 const WIDTHS: u32 = 48;
 /// The most hosts for which the law of the number of free ones is computed exactly.
 const EXACT: u32 = 256;
-/// The uncertainty of work that only the user states, as a logarithm.
-const UNTRIED: f64 = 0.5;
 /// A gang that should have ended already goes on for this part of the time that it has run.
 const OVERDUE: f64 = 0.1;
 /// The least interval between decisions of a gang that waits.
@@ -466,7 +464,7 @@ impl Scheduler {
         let age_s = now.since(formed).secs();
         if let Some((gang, end)) = gang.and_then(|gang| Some((gang, self.held_until(gang, now)?))) {
             let left_s = end.since(now).secs().max(OVERDUE * age_s);
-            let sigma = if gang.runs == 0 { UNTRIED } else { 0.0 };
+            let sigma = if gang.runs == 0 { UNPROVEN } else { 0.0 };
             return (0.0, SlotLife::known(left_s, sigma));
         }
 

@@ -40,7 +40,7 @@ const BEYOND_LONGEST: f64 = 64.0;
 const OVERDUE: f64 = 0.1;
 
 /// The uncertainty of an estimate, as a logarithm, of a source of which nothing is known.
-const UNPROVEN: f64 = 0.5;
+pub(crate) const UNPROVEN: f64 = 0.5;
 /// The distance between the tenth and the ninetieth percentile of a normal law, in deviations.
 const MIDDLE: f64 = 2.563;
 

@@ -138,8 +138,8 @@ impl Job {
             return;
         };
         let waits = record.live.is_empty() || self.requeued.contains(index);
-        let waits = waits || record.is_spent(&self.rules);
-        if (record.live.len() as u64) < u64::from(max_copies) && !waits {
+        let may_start = !waits && !record.is_spent(&self.rules);
+        if (record.live.len() as u64) < u64::from(max_copies) && may_start {
             let speed = record.primary_speed.unwrap_or(Speed::REFERENCE);
             self.wishes
                 .add(index, Urgency { class, speed }, Wish { of, why });
