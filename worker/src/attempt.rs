@@ -40,7 +40,7 @@ use crate::os::{self, Confines, Launch, Launcher, Process, ProcessStatus, Watche
 use crate::seats::{Seat, Seats};
 use crate::spool::blobs::Blobs;
 use capture::StreamCapture;
-use checkpoint::{Bounds, CHECKPOINT_DIR, Keeper, NotRestored};
+use checkpoint::{Bounds, CHECKPOINT_DIR, FetchedState, Keeper, NotRestored};
 use collect::{Collected, ExpectedOutputs};
 use disk::DiskLimits;
 use inputs::{PlacedInput, Placing};
@@ -240,14 +240,10 @@ impl Workshop {
         }
 
         let checkpoint = command.checkpoint;
-        if let Some(Checkpointing { from, .. }) = checkpoint {
-            let restored = tokio::select! {
-                restored = self.restore(id, from, dir, say) => restored,
-                () = until_dropped(orders) => return Err(Dropped),
-            };
-            if let Err(outcome) = restored {
-                return Ok(AttemptEnding::bare(outcome));
-            }
+        if let Some(Checkpointing { from, .. }) = checkpoint
+            && let Err(outcome) = self.restore((id, from), dir, orders, say).await?
+        {
+            return Ok(AttemptEnding::bare(outcome));
         }
 
         say(MachineEvent::Staged(id));
@@ -284,29 +280,41 @@ impl Workshop {
     /// attempt starts from scratch, and why.
     async fn restore(
         &self,
-        id: AttemptId,
-        from: Option<Saved>,
+        (id, from): (AttemptId, Option<Saved>),
         dir: &Path,
+        orders: &mut UnboundedReceiver<AttemptOrder>,
         say: &Say,
-    ) -> Result<(), Outcome> {
+    ) -> Result<Result<(), Outcome>, Dropped> {
+        let fetched = match from {
+            None => Ok(FetchedState::default()),
+            Some(saved) => tokio::select! {
+                fetched = FetchedState::fetch(&self.cache, &saved, self.bounds()) => fetched,
+                () = until_dropped(orders) => return Err(Dropped),
+            },
+        };
+
+        // The directory is made in any case, empty where there is no state.
         let dir = dir.join(CHECKPOINT_DIR);
-        let restored = checkpoint::restore(&self.cache, from, &dir, self.bounds()).await;
-        let restored = restored.map_err(|error| {
-            let why = format!("its checkpoint directory cannot be made: {error}");
-            fault(link::is_full(&error), why, Outcome::NotStarted)
-        })?;
-        match restored {
-            Ok(()) => {}
+        let placed = match fetched {
+            Ok(state) => state.place(&dir).await,
+            Err(why) => FetchedState::default().place(&dir).await.map(|_| Err(why)),
+        };
+        Ok(match placed {
+            Ok(Ok(())) => Ok(()),
             // The state is whole at the master: a host with room can go on from it.
-            Err(NotRestored::NoRoom(why)) => {
-                return Err(Outcome::NoRoom(format!("its saved state: {why}")));
+            Ok(Err(NotRestored::NoRoom(why))) => {
+                Err(Outcome::NoRoom(format!("its saved state: {why}")))
             }
-            Err(NotRestored::Unusable(why)) => {
+            Ok(Err(NotRestored::Unusable(why))) => {
                 tracing::warn!(attempt = %id, why, "a saved state cannot be used: the attempt starts from scratch");
                 say(MachineEvent::Saving(id, 0, Saving::FromScratch(why)));
+                Ok(())
             }
-        }
-        Ok(())
+            Err(error) => {
+                let why = format!("its checkpoint directory cannot be made: {error}");
+                Err(fault(link::is_full(&error), why, Outcome::NotStarted))
+            }
+        })
     }
 
     fn keeper(

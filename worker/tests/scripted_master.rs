@@ -65,6 +65,7 @@ const TESTS: &[(&str, Test)] = tests![
     a_state_is_saved_when_the_owner_comes_and_when_the_worker_ends,
     a_state_that_is_not_whole_is_not_used,
     a_state_that_is_too_large_is_refused_and_the_task_goes_on,
+    an_attempt_stopped_while_its_state_is_placed_leaves_nothing,
     a_shutdown_gives_running_attempts_back_and_says_goodbye,
     a_refused_worker_says_why_and_tries_again_until_it_is_let_in,
     two_workers_never_share_a_directory,
@@ -836,6 +837,48 @@ async fn a_state_that_is_too_large_is_refused_and_the_task_goes_on() {
         (done.outcome, done.stdout.content),
         (Outcome::Succeeded, Content::Inline(b"on\n".to_vec()))
     );
+}
+
+async fn an_attempt_stopped_while_its_state_is_placed_leaves_nothing() {
+    let mut master = Master::new();
+    let (_stop, _run) = master.start_as(Config {
+        checkpoint_limit_bytes: 1 << 30,
+        checkpoint_files_limit: 3_000,
+        ..config()
+    });
+
+    let mut worker = master.welcome(vec![]).await;
+    let blob = master.blobs.add_reader(&[7; 20_000][..]).unwrap();
+    let files: Vec<_> = (0..3_000)
+        .map(|n| ListedFile::new(format!("{n}/file").parse().unwrap(), blob))
+        .collect();
+    let list = Manifest::from(files).to_bytes().unwrap();
+
+    let state = master.saved(master.blobs.add_reader(&list[..]).unwrap());
+    worker
+        .assign(vec![saving(1, "true", SELDOM, Some(state))])
+        .await;
+
+    // Its first files are there.
+    let attempts = master.home().join("attempts");
+    let placed = || {
+        let mut dirs = fs::read_dir(&attempts).into_iter().flatten().flatten();
+        dirs.any(|dir| dir.path().join(".deskgrid-checkpoint/5").exists())
+    };
+    until(placed).await;
+
+    let stop = ToWorker::Stop {
+        attempts: vec![id(1)],
+        why: "test".to_owned(),
+    };
+    worker.control.tx.send(&stop).await.unwrap();
+
+    worker.holds(&[]).await;
+    until(|| no_attempt_left(&master.home())).await;
+
+    // A copy that went on would make its directory anew.
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    assert!(no_attempt_left(&master.home()));
 }
 
 async fn a_shutdown_gives_running_attempts_back_and_says_goodbye() {

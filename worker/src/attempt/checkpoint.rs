@@ -31,7 +31,7 @@ use crate::machine::MachineEvent;
 use crate::os;
 use crate::os::files::{self, FileId};
 use crate::spool::blobs::{BlobHold, Blobs};
-pub(super) use restore::{NotRestored, restore};
+pub(super) use restore::{FetchedState, NotRestored};
 
 /// The directory of a command's checkpoint, below its own directory; the variable
 /// `DESKGRID_CHECKPOINT_DIR` names it.

@@ -40,54 +40,47 @@ impl From<String> for NotRestored {
     }
 }
 
-/// Makes the directory `dir`, and places the checkpoint in it if there is one. If that fails, the
-/// directory is empty.
-pub(in crate::attempt) async fn restore(
-    cache: &Arc<Cache>,
-    from: Option<Saved>,
-    dir: &Path,
-    bounds: Bounds,
-) -> io::Result<Result<(), NotRestored>> {
-    files::make_private_dir(dir)?;
-    let Some(saved) = from else { return Ok(Ok(())) };
-    let placed = bring(cache, &saved, dir, bounds).await;
+/// The files of a checkpoint, on this host and not placed.
+#[derive(Debug, Default)]
+pub(in crate::attempt) struct FetchedState(Vec<(Pinned, ListedFile)>);
 
-    if placed.is_err() {
+impl FetchedState {
+    /// Brings the files of a checkpoint to this host. Writes nothing else, and may be dropped.
+    pub(in crate::attempt) async fn fetch(
+        cache: &Arc<Cache>,
+        saved: &Saved,
+        bounds: Bounds,
+    ) -> Result<Self, NotRestored> {
+        let list = fetch(cache, saved.manifest, "its list of files", MAX_MANIFEST).await?;
+        let expected = saved.manifest;
+        let manifest = off(move || read(&list, expected));
+        let manifest = manifest.await.map_err(|panic| panic.to_string())??;
+        bounds.object(manifest.files.len(), manifest.bytes())?;
+
+        let mut here = Vec::with_capacity(manifest.files.len());
+        for file in manifest.files {
+            here.push((
+                fetch(cache, file.blob, file.path.as_str(), bounds.bytes).await?,
+                file,
+            ));
+        }
+        Ok(Self(here))
+    }
+
+    /// Makes the directory `dir`, and places the checkpoint in it. If that fails, the directory is
+    /// empty. It has to be awaited: dropped, it goes on to write, beside the directory's removal.
+    pub(in crate::attempt) async fn place(self, dir: &Path) -> io::Result<Result<(), NotRestored>> {
         let dir = dir.to_owned();
-        let empty = move || os::remove_tree(&dir).and_then(|()| files::make_private_dir(&dir));
-        off(empty).await??;
+        let work = move || {
+            files::make_private_dir(&dir)?;
+            let placed = (self.0.iter()).try_for_each(|(from, file)| place(from, file, &dir));
+            if placed.is_err() {
+                os::remove_tree(&dir).and_then(|()| files::make_private_dir(&dir))?;
+            }
+            Ok(placed)
+        };
+        off(work).await?
     }
-
-    Ok(placed)
-}
-
-async fn bring(
-    cache: &Arc<Cache>,
-    saved: &Saved,
-    dir: &Path,
-    bounds: Bounds,
-) -> Result<(), NotRestored> {
-    let list = fetch(cache, saved.manifest, "its list of files", MAX_MANIFEST).await?;
-    let expected = saved.manifest;
-    let manifest = off(move || read(&list, expected));
-    let manifest = manifest.await.map_err(|panic| panic.to_string())??;
-    bounds.object(manifest.files.len(), manifest.bytes())?;
-
-    let mut here = Vec::with_capacity(manifest.files.len());
-    for file in manifest.files {
-        here.push((
-            fetch(cache, file.blob, file.path.as_str(), bounds.bytes).await?,
-            file,
-        ));
-    }
-
-    let dir = dir.to_owned();
-    let place_all = move || {
-        here.iter()
-            .try_for_each(|(from, file)| place(from, file, &dir))
-    };
-
-    off(place_all).await.map_err(|panic| panic.to_string())?
 }
 
 async fn fetch(

@@ -208,7 +208,8 @@ async fn a_state_for_which_the_disk_has_no_room_is_not_called_unusable() {
         files: 3,
     };
     let place = small.0.path().join(CHECKPOINT_DIR);
-    let restored = restore(&cache, Some(from), &place, bounds).await.unwrap();
+    let fetched = FetchedState::fetch(&cache, &from, bounds).await.unwrap();
+    let restored = fetched.place(&place).await.unwrap();
     assert!(
         matches!(&restored, Err(NotRestored::NoRoom(why)) if why.contains("`state`")),
         "{restored:?}"
