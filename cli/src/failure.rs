@@ -98,6 +98,7 @@ impl Failure {
             ErrorKind::AddrNotAvailable => "name an address of this machine, or 0.0.0.0 for all",
             _ => "",
         };
+
         Self::new(Exit::Error, "io", what, hint).because(error)
     }
 
@@ -413,6 +414,7 @@ impl From<worker::WorkerError> for Failure {
             WorkerError::InUse(_) | WorkerError::Unavailable { .. } => "",
             _ => "the log above says more",
         };
+
         Failure::new(Exit::Error, "worker", error.to_string(), hint).caused(&error)
     }
 }

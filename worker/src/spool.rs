@@ -182,6 +182,7 @@ impl<S: Contents> Spool<S> {
             let entry = self.live.get(attempt)?;
             Some((*attempt, entry))
         });
+
         entries
             .map(|(attempt, entry)| match self.record_of(entry) {
                 Ok(record) => Delivery {

@@ -315,6 +315,7 @@ fn lends(facts: &HostFacts) -> Option<String> {
             format!("{mib} MiB")
         }
     };
+
     (facts.slots > 0).then(|| {
         format!(
             "{cores} processors and {} of memory; to one task {} of memory and {} of disk",

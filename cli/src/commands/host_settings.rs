@@ -74,6 +74,7 @@ fn read(file: &Path, scope: &SiteScope) -> Result<String, Failure> {
         let hint = "see what can be set: deskgrid host settings example";
         Failure::usage(what, hint).because(why)
     })?;
+
     Ok(whole.text)
 }
 

@@ -203,6 +203,7 @@ pub(super) fn check_role(dir: &Path, role: Role, who: Newcomer) -> Result<(), Fa
         return Ok(());
     }
     let what = format!("the identity in {} is for a {role}", dir.display());
+
     Err(Failure::new(Exit::NotAuthorised, "wrong-role", what, hint))
 }
 

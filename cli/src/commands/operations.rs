@@ -259,6 +259,7 @@ fn not_moved(error: MasterError) -> Failure {
         }
         _ => return error.into(),
     };
+
     Failure {
         hint: hint.to_owned(),
         ..error.into()

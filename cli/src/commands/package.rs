@@ -111,6 +111,7 @@ fn told(answer: &PackageAnswer, view: &TokenView) -> String {
         }
         _ => "",
     };
+
     format!(
         "{} installs the worker for {}, by token {}: {pcs} can join by it, until it expires {till}.\n\
          Whoever can read the file can let PCs join; `deskgrid token revoke {}` ends that.\n{copy}",

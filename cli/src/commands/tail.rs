@@ -63,6 +63,7 @@ pub(super) async fn each(
         };
         tail.run(session).await?;
     }
+
     Ok(())
 }
 
@@ -86,6 +87,7 @@ pub(super) async fn newest(
         shown: None,
         screen: ShownOutput::default(),
     };
+
     tail.run(session).await
 }
 

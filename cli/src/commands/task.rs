@@ -91,6 +91,7 @@ impl TaskTable {
         let shown = |column: &usize| disclosed || headings[*column] != "REQUESTED";
         let columns: Vec<usize> = (0..headings.len()).filter(shown).collect();
         let headings: Vec<&str> = columns.iter().map(|column| headings[*column]).collect();
+
         Self {
             rows: Rows::new(&headings, color),
             columns,

@@ -75,6 +75,7 @@ impl OutputForm {
         } else {
             "\n"
         };
+
         self.bytes(format!("{out}{newline}").as_bytes())
     }
 

@@ -670,9 +670,14 @@ impl Core {
     ) -> Vec<JobView> {
         let mut views: Vec<JobView> = jobs.iter().filter_map(|id| self.view(JobId(id))).collect();
         let shown = |view: &&mut JobView| states.is_empty() || states.contains(&view.state);
+
+        let told = views.iter_mut().filter(shown).take(forecasts);
+        let told: Vec<JobId> = told.map(|view| view.job).collect();
+        let predictions = self.scheduler.predict_all(&told, self.now);
+        let mut keeping = self.scheduler.keeping_all(&told, self.now);
         for view in views.iter_mut().filter(shown).take(forecasts) {
-            view.predicted = self.forecast(view.job);
-            view.promise = self.promise_status(view.job);
+            view.predicted = predictions.get(&view.job).copied().map(seen);
+            view.promise = self.promise_status_by(view.job, keeping.remove(&view.job));
             view.limits = self.limits(view.job);
             view.width = self.width(view.job);
             view.progress = self.part_done(view.job);

@@ -218,6 +218,15 @@ impl Core {
 
     /// The present `PromiseStatus` of the job.
     pub(super) fn promise_status(&self, id: JobId) -> Option<PromiseStatus> {
+        self.promise_status_by(id, self.scheduler.keeping(id, self.now))
+    }
+
+    /// The `PromiseStatus` of the job where the scheduler says this of its promise.
+    pub(super) fn promise_status_by(
+        &self,
+        id: JobId,
+        keeping: Option<Keeping>,
+    ) -> Option<PromiseStatus> {
         let promised = self.jobs.get(&id)?.promised.as_ref()?;
         if let Some(withdrawn) = promised.withdrawn() {
             return Some(withdrawn);
@@ -226,7 +235,7 @@ impl Core {
             .scheduler
             .job_counts(id)
             .map_or(0, |tasks| tasks.failed);
-        let (state, why) = standing(&self.scheduler.keeping(id, self.now)?, failed, self.now);
+        let (state, why) = standing(&keeping?, failed, self.now);
         Some(promised.status(state, why))
     }
 

@@ -251,35 +251,32 @@ impl Scheduler {
         kept as f64 / (seen.len() + PRIOR_SCORES.len()) as f64
     }
 
-    /// Predicts the completion of the last task of a job with a promise: its running tasks, each of
-    /// which ends with the first of its attempts, and its waiting tasks behind those before them. `None` where no host that takes work would do
-    /// for all of them.
+    /// Predicts the completion of the last task of a job with a promise; `None` where no host that
+    /// takes work would do for all of them.
     pub(crate) fn promised_finish(&self, id: JobId, now: Time) -> Option<Time> {
-        let job = self.jobs.table.get(&id)?;
-        let reckoner = self.reckoner(job.policy.admission.reckoning()?, now);
-        let mut ends: BTreeMap<u32, Time> = BTreeMap::new();
-        for copy in job.copies() {
-            let host = self.hosts.table.get(&copy.host);
-            let load = host.and_then(|host| Some((host, host.books.get(&copy.attempt)?)));
-            let Some((host, load)) = load else { continue };
-            let end = reckoner.end(host, copy.attempt, load);
-            let end = end + reckoner.delay(host, load, job, copy.attempt.task.index);
-            let first = ends.entry(copy.attempt.task.index).or_insert(end);
-            *first = end.min(*first);
-        }
-        let mut last = ends.into_values().max().unwrap_or(now);
-        let mut calendar = reckoner.calendar(&BTreeSet::new());
+        self.promised_finishes(&[id], now).remove(&id)
+    }
 
-        let mut placed = 0;
-        reckoner.stack_line(&mut calendar, &BTreeSet::new(), |of, task, entry| {
-            if of.rank.job == id {
-                last = last.max(entry.finish);
-                placed += u64::from(task.is_some());
+    /// Predicts the completions of the last tasks of these jobs with a promise: of each, its running
+    /// tasks end with the first of their attempts, and its waiting ones behind those before them.
+    /// The line is put on the calendar once for all of them. Left out are jobs for whose tasks no
+    /// host that takes work would do.
+    pub(crate) fn promised_finishes(&self, ids: &[JobId], now: Time) -> BTreeMap<JobId, Time> {
+        let mut alike: Vec<(Reckoning, Vec<&Job>)> = Vec::new();
+        for job in ids.iter().filter_map(|id| self.jobs.table.get(id)) {
+            let Some(reckoning) = job.policy.admission.reckoning() else {
+                continue;
+            };
+            match alike.iter_mut().find(|(of, _)| *of == reckoning) {
+                Some((_, jobs)) => jobs.push(job),
+                None => alike.push((reckoning, vec![job])),
             }
-            of.rank <= job.rank
-        });
+        }
 
-        (placed == job.waiting()).then_some(last)
+        let finishes = |(reckoning, jobs): (Reckoning, Vec<&Job>)| {
+            self.reckoner(reckoning, now).promised_finishes(&jobs)
+        };
+        alike.into_iter().flat_map(finishes).collect()
     }
 
     /// Predicts the start of the first waiting task of each of these jobs with a promise; jobs for
@@ -697,6 +694,44 @@ impl<'a> Reckoner<'a> {
                 }
             }
         }
+    }
+
+    /// Predicts the completions of these jobs, of which each has a promise.
+    fn promised_finishes(&self, jobs: &[&Job]) -> BTreeMap<JobId, Time> {
+        let ends = |job: &&Job| {
+            let last = self.running_end(job).unwrap_or(self.now);
+            (job.rank.job, (last, job.waiting()))
+        };
+        let mut ends: BTreeMap<JobId, (Time, u64)> = jobs.iter().map(ends).collect();
+        let behind = jobs.iter().map(|job| job.rank).max();
+
+        let mut calendar = self.calendar(&BTreeSet::new());
+        self.stack_line(&mut calendar, &BTreeSet::new(), |job, task, entry| {
+            if let Some((last, waiting)) = ends.get_mut(&job.rank.job) {
+                *last = entry.finish.max(*last);
+                *waiting = waiting.saturating_sub(u64::from(task.is_some()));
+            }
+            Some(job.rank) <= behind
+        });
+
+        let placed = |(id, (last, waiting))| (waiting == 0).then_some((id, last));
+        ends.into_iter().filter_map(placed).collect()
+    }
+
+    /// Returns the expected end of the last one of the job's running tasks.
+    fn running_end(&self, job: &Job) -> Option<Time> {
+        let mut ends: BTreeMap<u32, Time> = BTreeMap::new();
+        for copy in job.copies() {
+            let host = self.scheduler.hosts.table.get(&copy.host);
+            let load = host.and_then(|host| Some((host, host.books.get(&copy.attempt)?)));
+            let Some((host, load)) = load else { continue };
+            let index = copy.attempt.task.index;
+
+            let end = self.end(host, copy.attempt, load) + self.delay(host, load, job, index);
+            let first = ends.entry(index).or_insert(end);
+            *first = end.min(*first);
+        }
+        ends.into_values().max()
     }
 
     /// Puts the waiting tasks with a promise on the calendar until `each` returns `false`, except

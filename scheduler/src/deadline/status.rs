@@ -1,8 +1,11 @@
 //! The state of a promise: the predicted completion of its job, and the obstacles to it. Promises
 //! are made in `admission`.
 
+use std::collections::BTreeMap;
+
 use common::{JobId, Time};
 
+use crate::state::job::Job;
 use crate::state::scheduler::Scheduler;
 
 /// The state of the `Promise` of an unsettled job.
@@ -28,8 +31,32 @@ pub struct Keeping {
 impl Scheduler {
     /// Returns the state of the job's promise; `None` where it has none (any more).
     pub fn keeping(&self, id: JobId, now: Time) -> Option<Keeping> {
+        self.keeping_all(&[id], now).remove(&id)
+    }
+
+    /// Returns the same for each of these jobs that has a promise. What waits for a promise is put
+    /// on the calendar once for all of them.
+    pub fn keeping_all(&self, ids: &[JobId], now: Time) -> BTreeMap<JobId, Keeping> {
         let now = now.max(self.now);
-        let job = self.jobs.table.get(&id)?;
+        let counts = |id: &JobId| {
+            self.jobs
+                .table
+                .get(id)
+                .is_some_and(|job| job.promise.is_some())
+        };
+        let counting: Vec<JobId> = ids.iter().copied().filter(counts).collect();
+        let finishes = self.promised_finishes(&counting, now);
+
+        let jobs = ids.iter().filter_map(|id| self.jobs.table.get(id));
+        let states = jobs.filter_map(|job| {
+            let id = job.rank.job;
+            let expected = finishes.get(&id).copied();
+            Some((id, self.keeping_of(job, expected, now)?))
+        });
+        states.collect()
+    }
+
+    fn keeping_of(&self, job: &Job, expected: Option<Time>, now: Time) -> Option<Keeping> {
         let promise = job.promised()?;
         let live = job.copies();
         let overdue = live.filter(|copy| {
@@ -49,7 +76,7 @@ impl Scheduler {
             made: promise.made,
             deadline: promise.deadline,
             promised: promise.finish.unwrap_or(promise.deadline),
-            expected: job.promise.and_then(|_| self.promised_finish(id, now)),
+            expected,
             overdue: overdue.count() as u64,
             again: job.requeued.len(),
             open: job.unsettled(),

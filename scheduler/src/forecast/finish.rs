@@ -90,12 +90,38 @@ impl Scheduler {
         self.predict_job(self.jobs.table.get(&id)?, now)
     }
 
+    /// Predicts the same for each of these jobs; what waits for a promise is put on the calendar
+    /// once for all of them.
+    pub fn predict_all(&self, ids: &[JobId], now: Time) -> BTreeMap<JobId, Prediction> {
+        let jobs = ids.iter().filter_map(|id| self.jobs.table.get(id));
+        let (promised, others): (Vec<&Job>, Vec<&Job>) = jobs.partition(|job| {
+            job.promise.is_some() && !job.settled() && !job.is_held() && job.unsettled() > 0
+        });
+        let of_promised: Vec<JobId> = promised.iter().map(|job| job.rank.job).collect();
+        let finishes = self.promised_finishes(&of_promised, now);
+
+        let promised = promised.into_iter().filter_map(|job| {
+            let finish = *finishes.get(&job.rank.job)?;
+            let rough = Prediction::roughly(now, finish);
+            Some((job.rank.job, self.with_errors(job, rough, now)))
+        });
+        let others = others
+            .into_iter()
+            .filter_map(|job| Some((job.rank.job, self.predict_job(job, now)?)));
+        promised.chain(others).collect()
+    }
+
     /// Predicts the completion of a job, which need not be there, with an interval of 80 %.
     pub(crate) fn predict_job(&self, job: &Job, now: Time) -> Option<Prediction> {
         let prediction = self.uncorrected(job, now)?;
+        Some(self.with_errors(job, prediction, now))
+    }
+
+    /// Corrects the prediction's interval by the errors of earlier ones.
+    fn with_errors(&self, job: &Job, prediction: Prediction, now: Time) -> Prediction {
         let errors = &self.foresight.experience.errors;
         let (low, high) = errors.interval(job.policy.name, job.stage());
-        Some(prediction.corrected(now, low, high))
+        prediction.corrected(now, low, high)
     }
 
     /// Predicts the job's completion once at each `JobStage`, so that the predictions can be

@@ -552,3 +552,36 @@ fn an_attempt_with_part_of_a_processor_is_not_beyond_an_estimate_that_is_right()
         assert_eq!(ended(&effects).len(), usize::from(beyond), "{policy}");
     }
 }
+
+#[test]
+fn many_jobs_are_predicted_together_as_each_is_alone() {
+    let mut world = world();
+    let hosts: Vec<HostId> = (1..4).map(|host| world.host(host).joins()).collect();
+    let mut jobs: Vec<JobId> = Vec::new();
+    for (number, policy) in (0..12).zip(
+        ["CALENDAR", "PROMISE", "PROMISE:inflated=no"]
+            .iter()
+            .cycle(),
+    ) {
+        let estimates = [20 + 7 * (u64::from(number) % 5), 30, 40];
+        let job = world
+            .job(1 + number % 2)
+            .policy(policy)
+            .estimates(&estimates);
+        jobs.push(job.deadline(5_000 - 100 * u64::from(number)).submit());
+    }
+    jobs.push(world.job(2).estimates(&[50]).submit());
+    world.moves(hosts[0], Phase::Running);
+    world.pass(s(10));
+
+    let scheduler = &world.scheduler;
+    let keeping = scheduler.keeping_all(&jobs, world.now);
+    let predicted = scheduler.predict_all(&jobs, world.now);
+    assert_eq!((keeping.len(), predicted.len()), (12, 13));
+    for job in jobs {
+        let alone = scheduler.keeping(job, world.now);
+        assert_eq!(keeping.get(&job).copied(), alone);
+        let alone = scheduler.predict(job, world.now);
+        assert_eq!(predicted.get(&job).copied(), alone);
+    }
+}

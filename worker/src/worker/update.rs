@@ -93,12 +93,14 @@ impl Shell {
             self.say(ToMaster::Closing);
             return;
         }
+
         let trial = desk.programs.trial.as_ref();
         let trial = trial.and_then(|taken| UpdateStatement::read(&taken.signed.statement).ok());
         let Some(of) = trial.filter(|of| keeper::installed().is_some() && of.version == running())
         else {
             return;
         };
+
         let confirmed = desk.change(|programs| {
             let same = |taken: &TakenProgram| taken.signed.statement == of.text();
             if programs.trial.as_ref().is_some_and(same) {

@@ -125,6 +125,7 @@ mod unix {
                     return Ok(Err(why));
                 }
             }
+
             Ok(Ok(path))
         }
 
