@@ -38,6 +38,10 @@ struct PreemptorClass {
     answer: Option<Batchactive>,
     needs: Needs,
     placement: Placement,
+    /// Its user, if at the bound of running tasks.
+    at_bound: Option<u32>,
+    /// Its job, where hosts are lent: it decides which loans are too short.
+    lent_to: Option<JobId>,
 }
 
 /// A waiting task that wants room: the next one of `job`.
@@ -151,6 +155,8 @@ impl Scheduler {
             answer,
             needs,
             placement,
+            at_bound: (self.jobs.lines.shares.room(job.user) == Some(0)).then_some(job.user),
+            lent_to: (!self.hosts.index.lent.is_empty()).then_some(rank.job),
         };
         (!kind.disclosed || overtakes).then_some(kind)
     }
@@ -216,7 +222,7 @@ impl Scheduler {
             if !goes_after(&found, claim, job, claimant) {
                 return None;
             }
-            if self.serves(claim, claimant, host, &found) {
+            if self.may_replace(claimant, job) && self.serves(claim, claimant, host, &found) {
                 return Some(found);
             }
 
@@ -238,7 +244,9 @@ impl Scheduler {
             .all()
             .filter_map(|attempt| self.found(attempt));
         let fit = all.filter(|(job, host, found)| {
-            goes_after(found, claim, job, claimant) && self.serves(claim, claimant, host, found)
+            goes_after(found, claim, job, claimant)
+                && self.may_replace(claimant, job)
+                && self.serves(claim, claimant, host, found)
         });
 
         fit.map(|(.., found)| found)
@@ -260,7 +268,9 @@ impl Scheduler {
     /// its state.
     fn longer(&self, claim: &Preemptor, claimant: &Job) -> Option<PreemptionCandidate> {
         let kept = self.kept_running(claim).filter(|(job, host, found)| {
-            goes_after(found, claim, job, claimant) && self.serves(claim, claimant, host, found)
+            goes_after(found, claim, job, claimant)
+                && self.may_replace(claimant, job)
+                && self.serves(claim, claimant, host, found)
         });
         kept.map(|(.., found)| found)
             .max_by_key(PreemptionCandidate::order)
@@ -302,7 +312,7 @@ impl Scheduler {
         let disclosed = standing.filter_map(|attempt| self.found(attempt));
         let mut on: BTreeMap<HostId, BTreeMap<AttemptId, PreemptionCandidate>> = BTreeMap::new();
         for (job, _, found) in disclosed.chain(self.kept_running(claim)) {
-            if goes_after(&found, claim, job, claimant) {
+            if goes_after(&found, claim, job, claimant) && self.may_replace(claimant, job) {
                 let there = on.entry(found.host).or_default();
                 there.insert(found.attempt, found);
             }
@@ -317,6 +327,12 @@ impl Scheduler {
         on.into_iter()
             .filter_map(enough)
             .max_by_key(Preemption::order)
+    }
+
+    /// Whether the claimant may run instead of this job: its user's bound allows one more, or both
+    /// are of one user.
+    fn may_replace(&self, claimant: &Job, job: &Job) -> bool {
+        claimant.user == job.user || self.jobs.lines.shares.room(claimant.user) != Some(0)
     }
 
     /// Whether the room of this attempt would serve the claim: it is enough, and wanted.
@@ -346,9 +362,8 @@ impl Scheduler {
     fn would_take(&self, job: &Job, host: &Host) -> bool {
         let scene = job.scene(self.now, &self.settings, &self.hosts);
         host.takes_work()
-            && host.suits(&job.rules.needs)
             && !self.is_saved_for_another(host, job)
-            && job.bar(host.id).is_none()
+            && scene.does(host.id)
             && job
                 .policy
                 .placement

@@ -2,10 +2,11 @@
 //! gone at once.
 
 use common::attempt::{Outcome, Phase};
+use common::host::Loan;
 use common::view::{JobState, TaskState};
 use common::{HostId, IdSet, JobId, Span, TaskId};
 use scheduler::effect::{CancelReason, EndReason};
-use scheduler::{Effect, Event, Settings};
+use scheduler::{Effect, Event, Settings, Sharing};
 
 use crate::world::{World, ended, s, starts, stopped};
 
@@ -146,6 +147,55 @@ fn an_undisclosed_task_is_not_evicted_without_saving_its_state() {
     world.host(1).joins();
     let (_, effects) = world.job(0).policy("SRPTxFCFS").estimates(&[1]).asks();
     assert!(starts(&effects).is_empty(), "{effects:?}");
+}
+
+#[test]
+fn nothing_makes_room_for_a_task_beyond_its_users_bound() {
+    let mut world = World::with(Settings {
+        sharing: Some(Sharing {
+            most_running_each: Some(1),
+            ..Sharing::default()
+        }),
+        ..Settings::default()
+    });
+    let ann = world.job(2).user("ann").policy("FCFS").submit();
+    let first = world.host(1).joins();
+    assert_eq!(world.attempt_on(first).task.job, ann);
+
+    let draft = world.job(2).user("ben").policy("FCFSxFCFS");
+    let ben = draft.disclosed().submit();
+    let second = world.host(2).joins();
+    assert_eq!(world.attempt_on(second).task.job, ben);
+    assert_eq!(world.beats(second), []);
+
+    // At the bound, a task may still take the place of its own user's.
+    request(&mut world, ben, [2]);
+    assert_eq!(world.attempt_on(second).task, TaskId::new(ben, 2));
+}
+
+#[test]
+fn nothing_makes_room_for_a_task_that_would_not_be_done_before_the_loan_ends() {
+    let mut world = world();
+    let lent = |world: &mut World, host, left| {
+        let loan = Some(Loan {
+            left: s(left),
+            again: s(100_000),
+            longest: s(10_000),
+        });
+        world.send(Event::HostLent { host, loan });
+    };
+    let short = world.host(1).joins();
+    lent(&mut world, short, 100);
+    world.job(2).policy("FCFSxFCFS").disclosed().submit();
+    let disclosed = world.attempt_on(short);
+
+    let long = world.job(1).policy("FCFS").estimate(s(5_000)).submit();
+    assert_eq!(world.attempt_on(short), disclosed);
+    let other = world.host(2).joins();
+    lent(&mut world, other, 9_000);
+    world.beats(other);
+    assert_eq!(world.attempt_on(other).task.job, long);
+    assert_eq!(world.attempt_on(short), disclosed);
 }
 
 #[test]
