@@ -362,11 +362,14 @@ impl Scheduler {
         let mut in_time = true;
         let line = self.jobs.lines.waiting.iter();
         let line = line.take_while(|rank| rank.promised());
-        let wanted = line
+        let line: Vec<&Job> = line
             .filter_map(|rank| self.jobs.table.get(&rank.job))
-            .map(|job| &job.rules.needs);
+            .collect();
+        let wanted = line.iter().map(|job| &job.rules.needs).collect();
+        let barred = |host: &HostId| line.iter().all(|job| job.bar(*host).is_some());
+        let avoided = self.hosts_apart().into_iter().filter(barred).collect();
         // A slot that suits none of them does not count: they would all be stacked in vain.
-        let mut room = calendar.idle_for(&wanted.collect()) + self.hosts.index.standing.len();
+        let mut room = calendar.idle_for(&wanted, &avoided) + self.hosts.index.standing.len();
 
         reckoner.stack_line(&mut calendar, &BTreeSet::new(), |job, index, entry| {
             in_time &= job
@@ -419,9 +422,10 @@ impl Scheduler {
                 .in_order()
                 .take(usize::try_from(*room).unwrap_or(usize::MAX))
             {
-                let fit = slots
-                    .iter()
-                    .rposition(|host| self.hosts.offer(*host, &job.rules.needs));
+                let avoided = job.avoided(Some(index), &self.hosts);
+                let fit = slots.iter().rposition(|host| {
+                    self.hosts.offer(*host, &job.rules.needs) && !avoided.contains(host)
+                });
                 let Some(slot) = fit else { break };
                 starts.push((rank.job, index, slots.remove(slot)));
                 *room = room.saturating_sub(1);
@@ -590,6 +594,7 @@ impl<'a> Reckoner<'a> {
     /// Builds the `Calendar` of the slots of hosts that take work, with their running attempts.
     pub(crate) fn calendar(&self, without: &BTreeSet<AttemptId>) -> Calendar<'a> {
         let mut calendar = Calendar::default();
+        let apart = self.scheduler.hosts_apart();
         for host in self
             .scheduler
             .hosts
@@ -606,6 +611,7 @@ impl<'a> Reckoner<'a> {
                 room,
                 rate,
                 lent,
+                apart: apart.contains(&host.id),
             };
 
             let live = host
@@ -756,6 +762,7 @@ impl<'a> Reckoner<'a> {
             let source = self.source(&job.stack);
             let cap = self.cap_of(job);
             for index in job.in_order() {
+                calendar.avoid(job.avoided(Some(index), &scheduler.hosts));
                 let work = self.work(job, source, index);
                 let time = self.time(work, self.computing(job, index));
                 let Some(entry) = calendar.stack_for(cap, time, &job.rules.needs) else {
@@ -766,6 +773,7 @@ impl<'a> Reckoner<'a> {
                 }
             }
 
+            calendar.avoid(job.avoided(None, &scheduler.hosts));
             let spares = if self.spares {
                 job.spares()
             } else {
@@ -786,6 +794,7 @@ impl<'a> Reckoner<'a> {
                 }
             }
         }
+        calendar.avoid(BTreeSet::new());
     }
 
     /// Builds the `Calendar` with everything that comes before a new bag. Jobs of killed attempts

@@ -28,7 +28,7 @@ pub(crate) struct Calendar<'a> {
     /// Groups of slots of one rate, on hosts with the same offers and loan.
     lanes: Vec<SlotLane<'a>>,
     by_kind: BTreeMap<LaneKind<'a>, usize>,
-    slots: Vec<Slot<'a>>,
+    slots: Vec<Slot>,
     /// The hosts for the tasks of more than a slot that were stacked last.
     wide: Option<Box<WideHosts>>,
     /// The time of the task that was stacked last, and where the next one like it would be done.
@@ -39,6 +39,8 @@ pub(crate) struct Calendar<'a> {
     /// When further tasks of such users may start, and on which slots their earlier ones end by then
     /// (`NO_SLOT` where that is not known): as many entries as may run at a time.
     turns: BTreeMap<u32, BinaryHeap<Reverse<(Time, u32)>>>,
+    /// The hosts that get none of the next tasks, each `apart` in lanes of its own.
+    avoided: BTreeSet<HostId>,
 }
 
 /// The most tasks of a user that may run at a time.
@@ -73,12 +75,14 @@ pub(crate) struct Slots<'a> {
     pub(crate) rate: f64,
     /// The loan of the host, where known.
     pub(crate) lent: Option<HostLoan>,
+    /// Whether they are a lane of their own, so that tasks can avoid the host.
+    pub(crate) apart: bool,
 }
 
 /// The properties that are the same for all slots of a lane, as far as they decide who may use
 /// them. The countable ones are looked at host by host.
 type LaneKind<'a> = (
-    (u64, Option<HostLoan>),
+    (u64, Option<HostLoan>, Option<HostId>),
     (Confinement, bool, u32),
     (Option<&'a HostPlatform>, &'a BTreeSet<Label>),
 );
@@ -89,15 +93,16 @@ struct SlotLane<'a> {
     rate: f64,
     offers: &'a Offers,
     lent: Option<HostLoan>,
+    /// The host whose slots alone are here.
+    only: Option<HostId>,
     /// The times at which slots are free. Entries that are not true of their slot any more count
     /// for nothing.
     free: BinaryHeap<Reverse<(Time, u32)>>,
 }
 
 #[derive(Debug, Clone)]
-struct Slot<'a> {
+struct Slot {
     host: HostId,
-    offers: &'a Offers,
     room: Room,
     lane: usize,
     free: Time,
@@ -134,10 +139,12 @@ impl<'a> Calendar<'a> {
             room,
             rate,
             lent,
+            apart,
         } = *slots;
 
+        let only = apart.then_some(host);
         let kind = (
-            (rate.to_bits(), lent),
+            (rate.to_bits(), lent, only),
             (offers.confinement, offers.network, offers.task_disk_mib),
             (offers.platform.as_ref(), &offers.labels),
         );
@@ -148,6 +155,7 @@ impl<'a> Calendar<'a> {
                 rate,
                 offers,
                 lent,
+                only,
                 free: BinaryHeap::new(),
             });
             lanes.len() - 1
@@ -157,7 +165,6 @@ impl<'a> Calendar<'a> {
             .push(Reverse((free, self.slots.len() as u32)));
         self.slots.push(Slot {
             host,
-            offers,
             room,
             lane,
             free,
@@ -165,6 +172,16 @@ impl<'a> Calendar<'a> {
         });
         self.wide = None;
         self.equal = None;
+    }
+
+    /// Keeps the next tasks from these hosts, in place of others.
+    pub(crate) fn avoid(&mut self, hosts: BTreeSet<HostId>) {
+        if self.avoided != hosts {
+            self.avoided = hosts;
+            self.last = None;
+            self.wide = None;
+            self.equal = None;
+        }
     }
 
     /// Notes that a task of a user with a `RunningCap` runs until then.
@@ -226,7 +243,7 @@ impl<'a> Calendar<'a> {
         let suits: Vec<bool> = self
             .lanes
             .iter()
-            .map(|lane| needs.suits(lane.offers))
+            .map(|lane| lane.suits(needs, &self.avoided))
             .collect();
         let on = |number: u32| {
             let slot = self.slots.get(number as usize)?;
@@ -251,7 +268,7 @@ impl<'a> Calendar<'a> {
 
         let mut best: Option<(Time, u32, Time)> = None;
         for lane in &mut self.lanes {
-            if !needs.suits(lane.offers) {
+            if !lane.suits(needs, &self.avoided) {
                 continue;
             }
             let Some((free, slot)) = lane.first(&self.slots) else {
@@ -275,7 +292,7 @@ impl<'a> Calendar<'a> {
         let known = known.filter(|known| known.time == time && known.needs == *needs);
         let mut equal = known.unwrap_or_else(|| {
             let all = 0..self.lanes.len();
-            let suiting = all.filter(|lane| needs.suits(self.lanes[*lane].offers));
+            let suiting = all.filter(|lane| self.lanes[*lane].suits(needs, &self.avoided));
             let lanes: Vec<usize> = suiting.collect();
             let next = lanes
                 .into_iter()
@@ -304,13 +321,13 @@ impl<'a> Calendar<'a> {
         Some((of.finish(free, time)?, slot, lane, free))
     }
 
-    /// Returns the number of slots that are free now, have nothing on them, and suit any of these
-    /// needs.
-    pub(crate) fn idle_for(&self, any: &BTreeSet<&Needs>) -> usize {
+    /// Returns the number of slots that are free now, have nothing on them, suit any of these needs,
+    /// and are not of hosts to be avoided.
+    pub(crate) fn idle_for(&self, any: &BTreeSet<&Needs>, avoided: &BTreeSet<HostId>) -> usize {
         let suits: Vec<bool> = self
             .lanes
             .iter()
-            .map(|lane| any.iter().any(|needs| needs.suits(lane.offers)))
+            .map(|lane| any.iter().any(|needs| lane.suits(needs, avoided)))
             .collect();
         let idle = self.slots.iter().filter(|slot| slot.idle);
         idle.filter(|slot| suits[slot.lane]).count()
@@ -363,7 +380,7 @@ impl<'a> Calendar<'a> {
         let group = |slots: Vec<u32>| {
             let first = self.slots.get(*slots.first()? as usize)?;
             let most = first.room.slots_of(needs.takes)? as usize;
-            let suits = needs.suits(first.offers) && most <= slots.len();
+            let suits = self.lanes[first.lane].suits(needs, &self.avoided) && most <= slots.len();
             suits.then_some((slots, most))
         };
         WideHosts {
@@ -396,8 +413,13 @@ impl<'a> Calendar<'a> {
 }
 
 impl SlotLane<'_> {
+    /// Whether its hosts have what is needed, and are not avoided.
+    fn suits(&self, needs: &Needs, avoided: &BTreeSet<HostId>) -> bool {
+        needs.suits(self.offers) && self.only.is_none_or(|host| !avoided.contains(&host))
+    }
+
     /// Returns the slot that is free first, and when.
-    fn first(&mut self, slots: &[Slot<'_>]) -> Option<(Time, u32)> {
+    fn first(&mut self, slots: &[Slot]) -> Option<(Time, u32)> {
         loop {
             let Reverse((free, slot)) = self.free.peek().copied()?;
             if slots[slot as usize].free == free {
@@ -452,6 +474,7 @@ mod tests {
             room: Room::of(Demand::PLAIN),
             rate,
             lent: None,
+            apart: false,
         }
     }
 
@@ -494,7 +517,7 @@ mod tests {
         let mut two = calendar(&[(0, 0.1), (10, 2.0)]);
         assert_eq!(stack(&mut two, 10), (2, 10.0, 15.0));
         assert_eq!(stack(&mut two, 1), (1, 0.0, 10.0));
-        assert_eq!(two.idle_for(&BTreeSet::from([&any()])), 0);
+        assert_eq!(two.idle_for(&BTreeSet::from([&any()]), &BTreeSet::new()), 0);
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl Scheduler {
     }
 
     /// Returns the same for each of these jobs that has a promise. What waits for a promise is put
-    /// on the calendar once for all of them.
+    /// on one `Calendar` for all of them.
     pub fn keeping_all(&self, ids: &[JobId], now: Time) -> BTreeMap<JobId, Keeping> {
         let now = now.max(self.now);
         let counts = |id: &JobId| {

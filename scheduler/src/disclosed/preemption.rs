@@ -329,8 +329,8 @@ impl Scheduler {
             .max_by_key(Preemption::order)
     }
 
-    /// Whether the claimant may run instead of this job: its user's bound allows one more, or both
-    /// are of one user.
+    /// Whether the claimant may run instead of this job: its user has `room`, or both are of one
+    /// user.
     fn may_replace(&self, claimant: &Job, job: &Job) -> bool {
         claimant.user == job.user || self.jobs.lines.shares.room(claimant.user) != Some(0)
     }

@@ -8,6 +8,7 @@ use common::{HostId, JobId, Span, Time};
 use crate::protocol::effect::StartReason;
 use crate::state::host::{Host, Hosts, Liveness, Presence};
 use crate::state::job::{Job, TaskRecord};
+use crate::state::scheduler::Scheduler;
 
 /// The least number of failures of a job in a row that can blame a host.
 const ROW: u32 = 3;
@@ -75,6 +76,12 @@ impl Blame {
     /// Whether no attempt of the job has failed anywhere.
     pub(crate) fn is_bare(&self) -> bool {
         self.failed == 0
+    }
+
+    /// Returns the hosts with a failed attempt in their `Tally`.
+    fn failed_on(&self) -> impl Iterator<Item = HostId> {
+        let failed = self.hosts.iter().filter(|(_, tally)| tally.failed > 0);
+        failed.map(|(host, _)| *host)
     }
 
     pub(crate) fn note(&mut self, host: HostId, success: bool) {
@@ -189,6 +196,22 @@ impl Job {
         })
     }
 
+    /// Returns the hosts that get no further attempt of this task of the job (`bar`, `shuns`), or with
+    /// `None` of any.
+    pub(crate) fn avoided(&self, index: Option<u32>, hosts: &Hosts) -> BTreeSet<HostId> {
+        if self.blame.is_bare() {
+            return BTreeSet::new();
+        }
+        let barred = self.blame.suspects.iter().copied();
+        let barred = barred.filter(|host| self.bar(*host).is_some());
+        let shunned = index.into_iter().flat_map(|index| {
+            let failed_on = self.records.get(&index).map(|record| &record.failed_on);
+            let failed_on = failed_on.into_iter().flatten().map(|(host, _)| *host);
+            failed_on.filter(move |host| self.shuns(index, *host, hosts))
+        });
+        barred.chain(shunned).collect()
+    }
+
     /// Whether a task that could not be started has failed [`UNSTARTED`] times, or has no other
     /// host to go to.
     pub(crate) fn nowhere_to_start(&self, index: u32, hosts: &Hosts) -> bool {
@@ -220,6 +243,18 @@ impl Job {
             Some(index) => self.take_waiting(index).map(|why| (index, why)),
             None => self.pop_waiting_fresh(),
         }
+    }
+}
+
+impl Scheduler {
+    /// Returns the hosts that waiting tasks with a promise may have to avoid: those where tasks of
+    /// their jobs failed.
+    pub(crate) fn hosts_apart(&self) -> BTreeSet<HostId> {
+        let line = self.jobs.lines.waiting.iter();
+        let line = line.take_while(|rank| rank.promised());
+        let jobs = line.filter_map(|rank| self.jobs.table.get(&rank.job));
+        let failed = jobs.filter(|job| !job.blame.is_bare());
+        failed.flat_map(|job| job.blame.failed_on()).collect()
     }
 }
 

@@ -73,13 +73,29 @@ impl Grid {
             retries,
             ..Rules::default()
         };
-        let bag = Box::new(Bag::new(IdSet::from_range(1, tasks), rules));
+        self.submit_bag(job, Bag::new(IdSet::from_range(1, tasks), rules))
+    }
+
+    fn submit_bag(&mut self, job: u32, bag: Bag) -> JobId {
         self.send(Event::JobSubmitted {
             job: JobId(job),
-            bag,
+            bag: Box::new(bag),
             tested: None,
         });
         JobId(job)
+    }
+
+    /// A bag with a deadline that is far away.
+    fn promises(&mut self, job: u32, tasks: u32, retries: u32, policy: &str) -> JobId {
+        let rules = Rules {
+            retries,
+            policy: policy.to_owned(),
+            estimate: Some(Span::from_secs(1)),
+            ..Rules::default()
+        };
+        let mut bag = Bag::new(IdSet::from_range(1, tasks), rules);
+        bag.terms.deadline = Some(self.now + Span::from_secs(100_000));
+        self.submit_bag(job, bag)
     }
 
     fn on(&self, host: HostId) -> Option<AttemptId> {
@@ -189,6 +205,23 @@ fn with_retries_a_bag_loses_nothing_to_a_host_on_which_every_command_fails() {
         let job = grid.submit(1, 300, retries);
         grid.work_off(job, 20, &Outcome::Exited(127));
         assert_eq!(grid.finished(job), 300, "with {retries} retries");
+    }
+}
+
+#[test]
+fn a_bag_with_a_promise_is_not_eaten_either() {
+    for policy in ["CALENDAR", "PROMISE:policing=off"] {
+        let mut grid = Grid::new(&[GOOD, BAD]);
+        let job = grid.promises(1, 300, 0, policy);
+        let tried = grid.work_off(job, 20, &unstarted());
+        assert_eq!(grid.finished(job), 300, "{policy}");
+        assert!(tried <= 10, "{policy}: {tried} attempts");
+
+        let mut grid = Grid::new(&[GOOD, BAD]);
+        let job = grid.promises(1, 300, 1, policy);
+        let tried = grid.work_off(job, 20, &Outcome::Exited(127));
+        assert_eq!(grid.finished(job), 300, "{policy}");
+        assert!(tried <= 10, "{policy}: {tried} attempts");
     }
 }
 
