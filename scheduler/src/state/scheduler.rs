@@ -104,14 +104,18 @@ impl Scheduler {
         }
         self.foresight.longest_start = self.jobs.starts.longest();
         self.on_jobs_ended(from, effects);
-        let dispatched = effects.len();
+        let mut dispatched = effects.len();
         self.dispatch(delivered, effects);
-        self.watch_overruns(&effects[from..]);
+
+        // A preempted attempt may have been the last one of a job for which others wait.
         let settles = |effect: &Effect| matches!(effect, Effect::JobSettled { .. });
-        debug_assert!(
-            !effects[dispatched..].iter().any(settles),
-            "a start settles a job, and nobody lets those go that wait for it"
-        );
+        while effects[dispatched..].iter().any(settles) {
+            self.on_jobs_ended(dispatched, effects);
+            dispatched = effects.len();
+            self.dispatch(None, effects);
+        }
+
+        self.watch_overruns(&effects[from..]);
         if let Some(job) = job.filter(|_| self.settings.learns_errors) {
             self.note_prediction(job);
         }

@@ -420,3 +420,25 @@ fn a_long_chain_of_jobs_is_cancelled_without_end_of_the_stack() {
     assert_eq!(w.job_state(before), JobState::Cancelled);
     assert_eq!(w.scheduler.predict(before, w.now), None);
 }
+
+#[test]
+fn a_job_that_ends_when_its_last_attempt_makes_room_lets_others_go() {
+    let mut w = World::new();
+    let before = w.job(1).policy("FCFSxFCFS").disclosed().submit();
+    let silent = w.host(1).joins();
+    w.pass(s(100));
+
+    // Its replacement fails for good while it is silent; then it is heard of again.
+    let other = w.host(2).joins();
+    w.pass(s(50));
+    let replacement = w.attempt_on(other);
+    assert_eq!(replacement.task.job, before);
+    let next = w.job(1).after(after(before, EndCondition::Any)).submit();
+    w.fails(other, replacement);
+    w.beats(silent);
+    assert_eq!(w.attempt_on(silent).task.job, before);
+
+    w.job(2).policy("FCFS").submit();
+    assert_eq!(w.job_state(before), JobState::Failed);
+    assert_eq!(w.scheduler.why_held(next), None);
+}
