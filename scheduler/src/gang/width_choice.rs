@@ -81,6 +81,8 @@ pub(super) struct GangView<'a> {
     behind: u32,
     /// The number of its waiting ranks, if it had begun before.
     again: Option<u32>,
+    /// The number of ranks that its user's bound allows.
+    allowed: u32,
 }
 
 /// The predicted waits for each number of free hosts, each computed at most once.
@@ -138,12 +140,14 @@ impl Scheduler {
         let free = free.count() as u32;
 
         let behind = 0;
+        let most = self.jobs.lines.shares.most_of(&bag.terms.estimator.user);
         let view = GangView {
             policy: &policy,
             gang: &gang,
             free,
             behind,
             again: None,
+            allowed: most.map_or(u32::MAX, |(_, most)| most),
         };
         Some(self.with_machine(needs, &[], now, |machine| self.weigh(&view, machine, now)))
     }
@@ -224,12 +228,14 @@ impl Scheduler {
             .saturating_sub(1) as u32;
 
         let again = gang.width.map(|_| job.waiting() as u32);
+        let room = self.jobs.lines.shares.room(job.user);
         GangView {
             policy: &job.policy,
             gang,
             free,
             behind,
             again,
+            allowed: room.map_or(u32::MAX, |room| u32::try_from(room).unwrap_or(u32::MAX)),
         }
     }
 
@@ -241,10 +247,15 @@ impl Scheduler {
         let gang = job.gang.as_ref()?;
         let view = self.view(job, gang, free);
 
-        if let (Some(held), Some((before, behind, looked))) = (gang.holdout, gang.looked) {
-            let unchanged = (before, behind) == (free, view.behind) || now < looked + SOONEST;
-            if unchanged && free < held.hosts && now.secs() < held.until_s {
-                return Some(WidthChoice::Hold(held));
+        if let Some((before, behind, looked)) = gang.looked {
+            let soon = now < looked + SOONEST;
+            let unchanged = (before, behind) == (free, view.behind) || soon;
+            match gang.holdout {
+                Some(held) if unchanged && free < held.hosts && now.secs() < held.until_s => {
+                    return Some(WidthChoice::Hold(held));
+                }
+                None if soon && before == free => return None,
+                _ => {}
             }
         }
 
@@ -252,7 +263,8 @@ impl Scheduler {
         let choice = self.with_machine(&job.rules.needs, &[], now, |machine| {
             self.choose(&view, &PredictedWaits::of(machine), now)
         });
-        self.jobs.table.get_mut(&id)?.gang.as_mut()?.looked = looked;
+        let waits = !matches!(choice, Some(WidthChoice::Start(_)));
+        self.jobs.table.get_mut(&id)?.gang.as_mut()?.looked = looked.filter(|_| waits);
 
         choice
     }
@@ -488,6 +500,7 @@ impl Scheduler {
 
 /// Returns the least and the largest number of hosts that the job can choose.
 fn bounds(view: &GangView<'_>, hosts: u32) -> (u32, u32) {
+    let hosts = hosts.min(view.allowed);
     if let Some(again) = view.again {
         return if again <= hosts {
             (again, again)

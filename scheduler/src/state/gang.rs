@@ -84,6 +84,15 @@ impl Job {
         }
     }
 
+    /// Returns the number of its waiting tasks that start together at least: 1, unless it is a `Gang`.
+    pub(crate) fn fewest_together(&self) -> u64 {
+        match self.gang.as_ref().filter(|gang| gang.formed.is_none()) {
+            Some(gang) if gang.width.is_some() => self.waiting(),
+            Some(gang) => u64::from(gang.ranks.least),
+            None => 1,
+        }
+    }
+
     /// Sets `stirred` after something has happened to one of its ranks.
     pub(crate) fn stir(&mut self) {
         if let Some(gang) = &mut self.gang {

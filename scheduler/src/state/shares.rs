@@ -484,9 +484,15 @@ impl Jobs {
     ) -> Option<String> {
         let shares = &self.lines.shares;
         let mine = shares.of(job.user).filter(|_| shares.on())?;
-        if let Some(most) = mine.most.filter(|most| mine.running >= u64::from(*most)) {
+        let together = job.fewest_together();
+        let beyond = |most: &u32| mine.running + together > u64::from(*most);
+        if let Some(most) = mine.most.filter(beyond) {
+            let wants = match together {
+                1 => String::new(),
+                ranks => format!(", this job starts {ranks} together"),
+            };
             return Some(format!(
-                "{} of your tasks run, and the admin lets you run {most} at a time",
+                "{} of your tasks run{wants}, and the admin lets you run {most} at a time",
                 mine.running
             ));
         }

@@ -143,6 +143,7 @@ impl Scheduler {
         };
         let does = |job: &&Job| {
             job.fills_gaps()
+                && self.jobs.lines.shares.room(job.user) != Some(0)
                 && may_end(job)
                 && asked(job)
                 && host.suits(&job.rules.needs)

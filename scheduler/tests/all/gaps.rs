@@ -8,7 +8,7 @@ use common::view::TaskState;
 use common::{AttemptId, HostId, JobId, Span};
 use scheduler::effect::{EndReason, Gap, Refused, StartReason};
 use scheduler::policy::width::WidthChoice;
-use scheduler::{Effect, Event};
+use scheduler::{Effect, Event, Settings, Sharing};
 
 use super::learned::{known_of, windows};
 use super::office::{Office, exactly};
@@ -177,6 +177,28 @@ fn an_attempt_cut_off_by_the_end_of_a_loan_has_not_failed() {
     assert_eq!(world.task_state(job, 1), TaskState::Waiting);
     lend(&mut world, host, 36_000, 36_000);
     assert_eq!(world.task_state(job, 1), TaskState::Running);
+}
+
+#[test]
+fn a_gap_is_not_filled_with_tasks_beyond_their_users_bound() {
+    let sharing = Sharing {
+        most_running_each: Some(1),
+        ..Sharing::default()
+    };
+    let mut world = World::with(Settings {
+        sharing: Some(sharing),
+        ..Settings::default()
+    });
+    let host = known(&mut world, 100, 1_000);
+    world.job(1).policy("FCFS").submit();
+    world.attempt_on(host);
+
+    let other = world.host(2).joins();
+    lend(&mut world, other, 200, 36_000);
+    world.job(2).policy("FCFS").submit();
+    assert_eq!(world.books(other), []);
+    world.succeeds(host, world.attempt_on(host));
+    assert_eq!(world.books(host).len() + world.books(other).len(), 1);
 }
 
 #[test]

@@ -6,13 +6,13 @@ use common::host::{OwnerState, YieldReason};
 use common::job::Rules;
 use common::needs::{Needs, Offers};
 use common::view::{JobState, TaskState};
-use common::{AttemptId, HostId, IdSet, JobId, Ranks, Span, TaskId};
+use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Ranks, Span, TaskId};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use scheduler::effect::EndReason;
 use scheduler::event::Bag;
 use scheduler::policy::width::WidthChoice;
-use scheduler::{Effect, Event, Parting};
+use scheduler::{Effect, Event, Parting, Scheduler, Settings, Sharing};
 
 use super::office::{Office, begun, exactly};
 use super::world::{s, starts};
@@ -973,4 +973,34 @@ proptest! {
         let slots: u32 = o.slots.values().sum();
         prop_assert_eq!(o.scheduler.live_attempts(idle).count() as u32, slots, "every slot is free again");
     }
+}
+
+#[test]
+fn no_more_ranks_run_than_their_user_may_have_tasks() {
+    let sharing = Sharing {
+        most_running_each: Some(3),
+        ..Sharing::default()
+    };
+    let settings = Settings {
+        sharing: Some(sharing),
+        ..Settings::default()
+    };
+    let mut o = Office::new();
+    o.scheduler = Scheduler::new(settings, Incarnation(1));
+    (1..=6).for_each(|host| drop(o.joins(host)));
+    let first = o.submit(exactly(2), "AVG");
+    let second = o.submit(exactly(2), "AVG");
+    let many = o.submit(exactly(4), "AVG");
+    let any = o.submit(Ranks::new(1, None), "AVG");
+    let ranks = |o: &Office| [first, second, many, any].map(|job| o.places(job).len());
+    assert_eq!(ranks(&o), [2, 0, 0, 1]);
+
+    let why = o.scheduler.explain(many).expect("it waits").tasks;
+    let told = "3 of your tasks run, this job starts 4 together, and the admin lets you run 3 at";
+    assert!(why.iter().any(|(why, _)| why.contains(told)), "{why:?}");
+
+    assert_eq!(o.all_ready(first), 2);
+    o.all_succeed(first);
+    o.pass(s(5));
+    assert_eq!(ranks(&o), [0, 2, 0, 1]);
 }
