@@ -138,8 +138,8 @@ impl Speculation {
         self.requested.len() < self.ids.len()
     }
 
-    /// Gives these tasks, which have none yet, a place in the queue; `fresh` are those that have
-    /// had no attempt.
+    /// Gives these tasks a place in the queue, instead of any that they have; `fresh` are those that
+    /// have had no attempt.
     pub(crate) fn line_up(
         &mut self,
         tasks: &IdSet,
@@ -148,6 +148,7 @@ impl Speculation {
         work: impl Fn(u32) -> Span,
     ) {
         for (first, last) in tasks.ranges() {
+            self.remove_places(first, last);
             self.places.insert(first, (last, place));
         }
 
@@ -155,6 +156,26 @@ impl Speculation {
         match &mut self.sized {
             Some(sized) => sized.extend(fresh.iter().map(|index| (work(index), place, index))),
             None => self.line.push_back((place, fresh)),
+        }
+    }
+
+    /// Removes these tasks from `places`; others of the same ranges keep theirs.
+    fn remove_places(&mut self, first: u32, last: u32) {
+        let before = self.places.range(..=last).rev();
+        let touched: Vec<u32> = before
+            .take_while(|(_, (end, _))| *end >= first)
+            .map(|(start, _)| *start)
+            .collect();
+        for start in touched {
+            let Some((end, place)) = self.places.remove(&start) else {
+                continue;
+            };
+            if start < first {
+                self.places.insert(start, (first - 1, place));
+            }
+            if end > last {
+                self.places.insert(last + 1, (end, place));
+            }
         }
     }
 
@@ -506,5 +527,36 @@ impl Job {
         };
         let rest = |waiting: &IdSet| waiting.len() - waiting.intersection(requested).len();
         rest(&self.fresh) + rest(&self.requeued)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_task_has_the_place_at_which_it_was_lined_up_last(
+            ranges in prop::collection::vec((1_u32..30, 0_u32..12), 1..20)
+        ) {
+            let answer = Batchactive {
+                requested: RequestedOrder::Fcfs,
+                disclosed: Disclosed::Fcfs,
+            };
+            let mut speculation = Speculation::new(answer, &IdSet::from_range(1, 50), 0, false);
+            let mut places = BTreeMap::new();
+            for (place, (first, more)) in (1..).zip(ranges) {
+                let tasks = IdSet::from_range(first, first + more);
+                speculation.line_up(&tasks, &IdSet::new(), place, |_| Span::ZERO);
+                places.extend(tasks.iter().map(|task| (task, place)));
+            }
+
+            for task in 1..=50 {
+                let place = places.get(&task).copied().unwrap_or(0);
+                prop_assert_eq!(speculation.place(task), place);
+            }
+        }
     }
 }
