@@ -425,7 +425,7 @@ impl Scheduler {
             && let Some(host) = record.ended.last().map(|ended| ended.host)
         {
             record.failed_on(host, charge == Charge::Host);
-            job.blame.keep_away(self.now);
+            job.blame.keep_away(index, self.now);
         }
         match charge {
             Charge::Failure => record.failures = record.failures.saturating_add(1),

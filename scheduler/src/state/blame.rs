@@ -1,7 +1,7 @@
 //! The outcomes of a job's attempts host by host, and the tests on them: which host is barred from
 //! the job, or benched for all jobs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use common::{HostId, JobId, Span, Time};
 
@@ -17,6 +17,8 @@ const ROW: u32 = 3;
 const CHANCE: f64 = 0.01;
 /// A task that this many attempts could not start fails.
 pub(crate) const UNSTARTED: u32 = 3;
+/// After a task could not be started on this many hosts, it waits for no host that is not there now.
+const UNSTARTED_HOSTS: usize = 2;
 /// The longest time for which a task is kept from the hosts on which it failed: its policy may
 /// never choose the others, or they may be busy for days.
 const PATIENCE: Span = Span::from_secs(600);
@@ -29,8 +31,10 @@ pub(crate) struct Blame {
     hosts: BTreeMap<HostId, Tally>,
     failed: u64,
     succeeded: u64,
-    /// The time at which no failed task is kept from its hosts any more.
-    patience_ends: Option<Time>,
+    /// The tasks that are kept from the hosts on which they failed, each with the end of that.
+    patience_ends: BTreeMap<u32, Time>,
+    /// The same ends in their order; some are not true any more.
+    ends: VecDeque<(Time, u32)>,
     /// Hosts with at least `ROW` failures in a row, so that each success elsewhere may blame them.
     pub(crate) suspects: BTreeSet<HostId>,
 }
@@ -100,18 +104,26 @@ impl Blame {
     }
 
     /// Keeps a task that failed on a host from there until [`PATIENCE`] has passed.
-    pub(crate) fn keep_away(&mut self, now: Time) {
-        self.patience_ends = Some(now + PATIENCE);
+    pub(crate) fn keep_away(&mut self, index: u32, now: Time) {
+        self.patience_ends.insert(index, now + PATIENCE);
+        self.ends.push_back((now + PATIENCE, index));
     }
 
-    /// Returns `patience_ends`, when the job is to be considered even if nothing happens.
+    /// Returns the first of `patience_ends`, when the job is to be considered even if nothing happens.
     pub(crate) fn alarm(&self) -> Option<Time> {
-        self.patience_ends
+        self.ends.front().map(|(at, _)| *at)
     }
 
-    /// Handles an alarm of the job; returns whether it was that of `patience_ends`.
+    /// Handles an alarm of the job; returns whether one of `patience_ends` is over.
     pub(crate) fn on_alarm(&mut self, now: Time) -> bool {
-        self.patience_ends.take_if(|ends| *ends <= now).is_some()
+        let mut over = false;
+        while let Some((at, index)) = self.ends.pop_front_if(|(at, _)| *at <= now) {
+            if self.patience_ends.get(&index) == Some(&at) {
+                self.patience_ends.remove(&index);
+                over = true;
+            }
+        }
+        over
     }
 
     /// Forgets the outcomes on a host, and takes it off the `suspects`.
@@ -165,13 +177,11 @@ impl Job {
 
     /// Whether a task of the job is kept from this host, since it failed there and another host is
     /// to try it. Another host counts while it takes work, busy or not. If the task could not even
-    /// be started here, a host counts also while its owner is present or it is silent.
+    /// be started here, and was tried nowhere else, a host counts also while its owner is present or
+    /// it is silent.
     pub(crate) fn shuns(&self, index: u32, host: HostId, hosts: &Hosts) -> bool {
-        let Some(record) = self
-            .records
-            .get(&index)
-            .filter(|_| self.blame.patience_ends.is_some())
-        else {
+        let kept = self.blame.patience_ends.contains_key(&index);
+        let Some(record) = self.records.get(&index).filter(|_| kept) else {
             return false;
         };
         let Some((_, unstarted)) = record.failed_on.iter().find(|(on, _)| *on == host) else {
@@ -180,9 +190,11 @@ impl Job {
         self.another(record, hosts, *unstarted)
     }
 
-    /// Whether a host on which this task has not failed could run it: now, or with `known` at some
-    /// time.
-    fn another(&self, record: &TaskRecord, hosts: &Hosts, known: bool) -> bool {
+    /// Whether a host on which this task has not failed could run it: now or, if the task could not
+    /// be started on one host only, at some time.
+    fn another(&self, record: &TaskRecord, hosts: &Hosts, unstarted: bool) -> bool {
+        let never = record.failed_on.iter().filter(|(_, unstarted)| *unstarted);
+        let known = unstarted && never.count() < UNSTARTED_HOSTS;
         hosts.table.values().any(|host| {
             let there = if known {
                 host.may_come_back()

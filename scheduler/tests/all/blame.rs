@@ -2,7 +2,7 @@
 //! host gets nothing.
 
 use common::attempt::Outcome;
-use common::host::{OwnerState, Status};
+use common::host::{OwnerState, Status, YieldReason};
 use common::job::Rules;
 use common::view::{HostState, JobState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, Time};
@@ -25,6 +25,8 @@ impl Grid {
     fn new(hosts: &[HostId]) -> Self {
         let settings = Settings {
             benching: true,
+            lease: Span::from_secs(1_000_000),
+            suspect_after: Span::from_secs(1_000_000),
             ..Settings::default()
         };
         let scheduler = Scheduler::new(settings, Incarnation(1));
@@ -264,6 +266,47 @@ fn an_unstartable_program_fails_its_job_despite_retries_left() {
         assert_eq!(grid.state(job), JobState::Failed, "on {hosts} hosts");
         assert_eq!(tried, hosts.min(3), "on {hosts} hosts");
     }
+}
+
+#[test]
+fn an_unstartable_program_is_not_kept_waiting_for_hosts_that_are_not_there() {
+    let mut grid = Grid::new(&[GOOD, BAD]);
+    let away = HostId(3);
+    grid.joins(away);
+    let status = Status {
+        owner: OwnerState::Present(YieldReason::InUse),
+        ..status()
+    };
+    grid.send(Event::HostHeard {
+        host: away,
+        status,
+        held: Vec::new(),
+    });
+
+    let job = grid.submit(1, 1, 10);
+    while let Some((host, ..)) = grid.live.first().cloned() {
+        grid.ends(host, unstarted(), 10);
+    }
+    assert_eq!(grid.state(job), JobState::Failed);
+}
+
+#[test]
+fn a_task_is_kept_from_a_host_only_for_a_while_though_others_go_on_failing() {
+    let mut grid = Grid::new(&[GOOD, BAD]);
+    grid.submit(1, 1, 0);
+    let (busy, ..) = grid.live.first().cloned().expect("it runs");
+    let fails = if busy == GOOD { BAD } else { GOOD };
+    grid.submit(2, 200, 1_000);
+    let first = grid.on(fails).expect("one of them runs").task;
+
+    let mut tried = 0;
+    for _ in 0..100 {
+        let runs = grid.on(fails).expect("one of them runs");
+        tried += u32::from(runs.task == first);
+        grid.ends(fails, Outcome::Exited(1), 10_000);
+        grid.send(Event::Tick);
+    }
+    assert_eq!(tried, 2, "at once, and after ten minutes");
 }
 
 #[test]
