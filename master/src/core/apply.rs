@@ -167,7 +167,7 @@ impl Core {
         report_every: Option<Span>,
         why: &StartReason,
     ) -> Result<(), StoreError> {
-        let duplicate = matches!(why, StartReason::Duplicate(..));
+        let duplicate = why.is_duplicate();
         let learned = limit.filter(|limit| self.learned_limit(attempt.task.job, *limit));
         let why = learned.map_or_else(
             || why.to_string(),

@@ -591,7 +591,7 @@ impl Starter<'_> {
 
         let host = self.hosts.table.at_mut(&id)?;
         let attempt = job.begin(index, (id, host.speed), primary, self.incarnation)?;
-        let duplicate = matches!(why, StartReason::Duplicate(..));
+        let duplicate = why.is_duplicate();
         let load = HostAttempt {
             resumed,
             shares: self.foresight.shares(host, self.now),

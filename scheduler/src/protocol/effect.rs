@@ -278,11 +278,19 @@ pub enum StartReason {
     NextLimit(u32),
     /// The task has this many results, which do not agree or are too few.
     AnotherResult(u32),
-    /// A copy of the live attempt of this number.
+    /// A copy of the live attempt of this number, or its replacement ([`Self::is_duplicate`]).
     Duplicate(u32, CopyReason),
     /// It may not be done before its host's time is over, but is expected to make the most of that
     /// time.
     Gap(Gap),
+}
+
+impl StartReason {
+    /// Whether the attempt counts as a duplicate: one that takes the place of attempts of whose hosts
+    /// nothing is heard (`CopyReason::Suspect`) does not, unless one of them comes back.
+    pub fn is_duplicate(&self) -> bool {
+        matches!(self, StartReason::Duplicate(_, why) if *why != CopyReason::Suspect)
+    }
 }
 
 /// An interval on a host that may end before an attempt is done (backfill).
@@ -483,6 +491,9 @@ impl fmt::Display for StartReason {
             }
             StartReason::AnotherResult(n) => {
                 write!(f, "another result, since too few of {n} agree")
+            }
+            StartReason::Duplicate(n, why) if !self.is_duplicate() => {
+                write!(f, "in place of attempt {n}, {why}")
             }
             StartReason::Duplicate(n, why) => write!(f, "duplicate of attempt {n}, {why}"),
             StartReason::Gap(gap) => gap.fmt(f),
