@@ -369,11 +369,12 @@ impl Scheduler {
     }
 
     /// Returns the laws of a task's attempts; none of those on hosts that are silent, or paused by
-    /// their owners.
+    /// their owners, nor of those that are frozen to make room: they go on with the next free slot.
     fn laws(&self, record: &TaskRecord, pace: &JobPace, now: Time) -> Laws {
         let laws = record.live.iter().filter_map(|copy| {
             let host = self.hosts.table.get(&copy.host)?;
-            let load = host.books.get(&copy.attempt).filter(|_| host.foreseen())?;
+            let load = host.books.get(&copy.attempt);
+            let load = load.filter(|load| host.foreseen() && !load.frozen)?;
             let start_cost = self.settings.start_cost;
             let law = self.foresight.law(host, load, pace.work, start_cost, now);
             let known = own_full_s(load).is_some();

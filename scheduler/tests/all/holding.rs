@@ -91,6 +91,28 @@ fn a_preempted_attempt_is_frozen_and_resumes_in_a_free_slot() {
 }
 
 #[test]
+fn a_task_that_made_room_is_predicted_to_go_on_with_a_free_slot() {
+    let mut world = world();
+    let draft = world.job(4).policy("FCFSxFCFS").estimate(s(40));
+    let job = draft.disclosed().submit();
+    let host = world.host(1).holds_frozen(1).joins();
+    world.moves(host, Phase::Running);
+    world.pass(s(20));
+    let left_s = |world: &World| {
+        let finish = world.scheduler.predict_finish(job, world.now);
+        finish.expect("it has an estimate").since(world.now).secs()
+    };
+    let before_s = left_s(&world);
+    request(&mut world, job, [3]);
+    let after_s = left_s(&world);
+    assert_eq!(world.task_state(job, 1), TaskState::Suspended);
+    assert!(
+        (before_s..before_s + 60.0).contains(&after_s),
+        "{before_s} s, then {after_s} s"
+    );
+}
+
+#[test]
 fn a_frozen_attempt_is_not_charged_for_the_loss_of_its_host() {
     let mut world = world();
     let job = world
