@@ -8,7 +8,7 @@ use common::{HostId, JobId, Span, Speed, Time};
 use smallvec::SmallVec;
 
 use crate::forecast::overdue::holds_up;
-use crate::forecast::slots::{ComingSlot, SlotTimes, fill};
+use crate::forecast::slots::{ComingSlot, LEAST_TASK_S, SlotTimes, fill};
 use crate::forecast::starts::{FAR_S, LifetimeLaws, PARTS};
 use crate::policy::placement::{Placement, PlacementView};
 use crate::policy::replication::{Replicated, Replication};
@@ -420,6 +420,11 @@ impl Scheduler {
         }
 
         let mut slots = times.coming(pace.work, needs);
+        let saved_s = self.saved_by_prefetch_s(job);
+        for coming in &mut slots {
+            let task_s = coming.slot.task_s;
+            coming.slot.task_s = (task_s - saved_s).max(LEAST_TASK_S.min(task_s));
+        }
         self.leave_out(job, &mut slots, now);
         if let Some(allowed) = allowed {
             slots = allowed.keep(slots);
@@ -428,6 +433,17 @@ impl Scheduler {
                 .for_each(|ahead| fill(&mut slots, pace.work, ahead));
         }
         (slots, times.unknown)
+    }
+
+    /// Returns the seconds that a task of the job takes less than one that its host gets only when it has
+    /// a free slot.
+    fn saved_by_prefetch_s(&self, job: &Job) -> f64 {
+        let ahead = job.pace.fit(self.settings.prefetch_window) > 0;
+        let between_s = job.pace.between_s().filter(|_| ahead);
+        between_s.map_or(0.0, |between_s| {
+            let start_s = self.settings.start_cost.secs();
+            (start_s - between_s).max(0.0) * self.foresight.curves().stretch
+        })
     }
 
     /// Returns the start and the law of the last task of each of these slots that takes some of the job's

@@ -18,7 +18,7 @@ use crate::state::room::Room;
 use crate::state::scheduler::Scheduler;
 
 /// The least time of a task on a slot, in seconds.
-const LEAST_TASK_S: f64 = 1e-6;
+pub(super) const LEAST_TASK_S: f64 = 1e-6;
 
 /// A slot that will take waiting tasks, on its host.
 #[derive(Debug, Clone, Copy)]

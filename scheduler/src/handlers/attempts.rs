@@ -1,7 +1,7 @@
 //! The ends of attempts, and their consequences for the tasks. Starts live in `dispatch`.
 
 use common::attempt::{Outcome, Phase};
-use common::{AttemptId, HostId, IdSet, JobId, Span, Speed, TaskId};
+use common::{AttemptId, HostId, IdSet, JobId, Span, Speed, TaskId, Time};
 
 use crate::handlers::hosts::note_start;
 use crate::policy::replication::CopyPurpose;
@@ -38,6 +38,21 @@ impl Scheduler {
         }
     }
 
+    /// Notes the time since the last end of an attempt on this host, if the one of the job that has
+    /// ended now was there already.
+    fn note_turn(&mut self, host: HostId, job: JobId, (assigned, ran): (Time, Span)) {
+        let Some(host) = self.hosts.get(host) else {
+            return;
+        };
+        let last = host.ended.replace(self.now);
+        if let Some(last) = last.filter(|last| assigned < *last)
+            && let Some(job) = self.jobs.table.get_mut(&job)
+        {
+            let slot_s = self.now.since(last).secs() * f64::from(host.slots);
+            job.pace.note_turn(slot_s, ran);
+        }
+    }
+
     /// Handles a completion that a worker delivered. Returns the host, which has a free slot now.
     pub(crate) fn on_attempt_ended(
         &mut self,
@@ -66,6 +81,7 @@ impl Scheduler {
             let work = ObservedWork::of(ran, speed, share, cpu);
             let work = (load.resumed <= 0.0).then_some(work);
             self.learn(attempt, outcome, ran, speed, work);
+            self.note_turn(host, attempt.task.job, (load.assigned, ran));
         }
         // It was over before its host reported that it runs.
         if success

@@ -7,6 +7,9 @@ use crate::prediction::spread::{LogSums, WorkLaw};
 /// The time that handling any task costs a slot beside its run time. It also keeps a run time of
 /// zero from meaning no limit.
 const OVERHEAD_S: f64 = 50e-6;
+/// The number of tasks that followed others at their hosts from which on the time between is known:
+/// results come several at a time.
+const TURNS: u32 = 30;
 /// The weight of a measurement above the present value ([`RISE`]) or below it ([`FALL`]). One long
 /// task counts at once, since tasks behind it would have to wait; many short ones are needed to
 /// forget it.
@@ -91,6 +94,10 @@ pub(crate) struct Pace {
     longest: Longest,
     /// The number of them, and the sums by which their spread is known.
     logs: LogSums,
+    /// The time that slots had between the ends of tasks, beside the run times of these, in seconds;
+    /// and the number of such tasks, each of which was at its host before the one before it ended.
+    between_s: f64,
+    turns: u32,
 }
 
 impl Pace {
@@ -106,6 +113,20 @@ impl Pace {
             self.longest.add(work.work_s);
             self.logs.add(work.work_s);
         }
+    }
+
+    /// Notes the end of an attempt that was at its host when another one ended there, `slot_s` ago in
+    /// seconds of one slot.
+    pub(crate) fn note_turn(&mut self, slot_s: f64, ran: Span) {
+        self.between_s += slot_s - ran.secs();
+        self.turns = self.turns.saturating_add(1);
+    }
+
+    /// Returns the seconds that a slot needs from the end of a task to the start of the next one, which
+    /// waits at its host; `None` while too few are known.
+    pub(crate) fn between_s(&self) -> Option<f64> {
+        let mean_s = self.between_s / f64::from(self.turns.max(1));
+        (self.turns >= TURNS).then(|| mean_s.max(0.0))
     }
 
     /// Returns the number of tasks that fit into a window of one slot; 0 before the first

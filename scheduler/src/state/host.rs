@@ -57,6 +57,8 @@ pub(crate) struct Host {
     pub(crate) parted: Option<Time>,
     /// How it was lost.
     pub(crate) how: Parting,
+    /// The time at which an attempt last ended on it.
+    pub(crate) ended: Option<Time>,
     /// Its live attempts.
     pub(crate) books: HostAttempts,
     /// The room reserved for gangs.
@@ -255,6 +257,7 @@ impl Host {
             silent_since: now,
             back: false,
             parted: None,
+            ended: None,
             how: Parting::Silent,
             check: None,
             watch: None,

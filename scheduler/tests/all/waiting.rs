@@ -4,7 +4,7 @@
 use common::attempt::{HeldAttempt, Outcome, Phase};
 use common::host::{OwnerState, Status};
 use common::{HostId, JobId, Span};
-use scheduler::Event;
+use scheduler::{Event, Settings};
 
 use crate::world::{JobDraft, World, s};
 
@@ -255,4 +255,25 @@ fn the_end_of_a_new_job_is_predicted_by_how_much_its_program_computed_before() {
         (36.0..46.0).contains(&found_s),
         "{found_s} s for ten times 4 s"
     );
+}
+
+#[test]
+fn short_tasks_that_wait_at_their_hosts_are_predicted_to_follow_each_other_at_once() {
+    let mut world = World::with(Settings {
+        start_cost: s(1),
+        ..Settings::default()
+    });
+    let hosts: Vec<HostId> = (1..=2).map(|host| world.host(host).joins()).collect();
+    let job = world.job(2_000).submit();
+    for _ in 0..100 {
+        world.now = world.now + Span::from_millis(10);
+        for host in &hosts {
+            let attempt = world.books(*host)[0];
+            world.ends(*host, attempt, Outcome::Succeeded, Span::from_millis(2));
+        }
+    }
+
+    let left = world.scheduler.predict_finish(job, world.now).unwrap();
+    let left_s = left.since(world.now).secs();
+    assert!((7.0..14.0).contains(&left_s), "900 times 10 ms: {left_s} s");
 }
