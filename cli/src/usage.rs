@@ -95,6 +95,19 @@ fn failure(whole: &clap::Command, error: &clap::Error, words: &[OsString]) -> Fa
         }
     }
 
+    if what.contains("invalid socket address") {
+        tips.push("an address and a port, as 127.0.0.1:7411".to_owned());
+    }
+    let pairs = words
+        .windows(2)
+        .map(|pair| [0, 1].map(|at| pair[at].to_string_lossy()));
+    let number = |word: &str| word.starts_with(|c: char| c.is_ascii_digit());
+    let mut several = pairs.filter(|pair| pair.iter().all(|word| number(word)));
+    tips.extend(
+        several
+            .next()
+            .map(|[one, other]| format!("numbers in one word: {one},{other}")),
+    );
     tips.extend(in_lab(whole, words).then(|| IN_LAB.to_owned()));
     tips.extend(usage);
     if tips.is_empty() {
@@ -293,6 +306,19 @@ mod tests {
             assert!(failure.hint.contains(IN_LAB), "{line}: {failure:?}");
         }
         assert!(!wrong("deskgrid predict wait").hint.contains(IN_LAB));
+    }
+
+    #[cfg(feature = "whole")]
+    #[test]
+    fn what_is_nearly_right_gets_a_tip() {
+        let cases = [
+            ("deskgrid job info 8 9", "8,9"),
+            ("deskgrid master start --listen 127.0.0.1", "127.0.0.1:7411"),
+        ];
+        for (line, tip) in cases {
+            let failure = wrong(line);
+            assert!(failure.hint.contains(tip), "{line}: {failure:?}");
+        }
     }
 
     #[test]

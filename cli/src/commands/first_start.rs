@@ -141,7 +141,10 @@ async fn join(text: &str, file: &Path) -> Result<(String, Result<Identity, LinkE
     } = parsed(text, file)?;
     let token: JoinToken = token.parse().map_err(|e: common::token::BadToken| {
         let what = format!("the token in {}: {e}", file.display());
-        Failure::usage(what, "copy it whole; or ask for a new one")
+        Failure::usage(
+            what,
+            "copy it whole; or give the file that has it as @FILE; or ask for a new one",
+        )
     })?;
     let name = if name.is_empty() {
         own_name(Newcomer::Worker)

@@ -74,22 +74,18 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
         }
         JobCommand::Cancel {
             jobs,
-            unrequested: true,
-            ..
+            tasks,
+            unrequested,
         } => {
-            drop_unrequested(context, &session, jobs.selection().selector).await?;
-        }
-        JobCommand::Cancel { jobs, tasks, .. } => {
-            change(
-                context,
-                &session,
-                Request::Cancel {
-                    jobs: jobs.selection().selector,
+            let jobs = jobs.selection().selector;
+            let request = match unrequested {
+                true => Request::CancelUnrequested { jobs: jobs.clone() },
+                false => Request::Cancel {
+                    jobs: jobs.clone(),
                     tasks,
                 },
-                "cancelled",
-            )
-            .await?;
+            };
+            cancel(context, &session, &jobs, request).await?;
         }
         JobCommand::Close { jobs } => close(context, &session, jobs.selection().selector).await?,
         JobCommand::Retry {
@@ -349,7 +345,10 @@ fn describe(job: &JobView, work: Option<&WorkView>) -> String {
         ("user", Some(job.user.clone())),
         ("command", work.and_then(work::command)),
         ("files", work.and_then(work::files)),
-        ("settings", work.and_then(work::settings)),
+        (
+            "settings",
+            work.and_then(|work| work::settings(work, job.width.is_some())),
+        ),
         (
             "policy",
             Some(format!("{}, priority {}", job.policy, job.priority)),
@@ -545,20 +544,18 @@ async fn forget(context: &Context, session: &Session, jobs: Selector) -> Result<
     context.out.show(&List("jobs", &gone), text, || ids.clone())
 }
 
-/// Cancels disclosed tasks that nobody requested. For `all` jobs, people see only those that had
-/// such tasks.
-async fn drop_unrequested(
+/// Cancels tasks of these jobs. Of jobs that are not named, people see only those that had such tasks.
+async fn cancel(
     context: &Context,
     session: &Session,
-    jobs: Selector,
+    jobs: &Selector,
+    request: Request,
 ) -> Result<(), Failure> {
     let all = matches!(
         jobs,
         Selector::All | Selector::Labelled(_) | Selector::Beyond(_)
     );
-    let changed = session
-        .changed(&Request::CancelUnrequested { jobs })
-        .await?;
+    let changed = session.changed(&request).await?;
     let told: Vec<_> = changed
         .iter()
         .copied()
@@ -611,19 +608,6 @@ async fn retry(context: &Context, session: &Session, request: Request) -> Result
     context
         .out
         .show(&Json(&document), text, || vec![id.to_string()])
-}
-
-async fn change(
-    context: &Context,
-    session: &Session,
-    request: Request,
-    word: &str,
-) -> Result<(), Failure> {
-    let changed = session.changed(&request).await?;
-    let ids = || changed.iter().map(|(job, _)| job.to_string()).collect();
-    context
-        .out
-        .show(&List("jobs", &changed), || changes(&changed, word), ids)
 }
 
 fn changes(changed: &[(JobId, u64)], word: &str) -> String {

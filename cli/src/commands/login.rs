@@ -250,7 +250,10 @@ fn token(args: &EnrolArgs, environment: Option<&JoinWord>) -> Result<Option<Join
 
     // The text is not repeated: a token with a typing error is nearly a token.
     let wrong = |error: common::token::BadToken| {
-        Failure::usage(error.to_string(), "copy it whole; or ask for a new one")
+        Failure::usage(
+            error.to_string(),
+            "copy it whole; or give the file that has it as @FILE; or ask for a new one",
+        )
     };
     text.parse().map(Some).map_err(wrong)
 }

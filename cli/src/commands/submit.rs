@@ -271,8 +271,13 @@ fn promised(view: &PromiseView) -> String {
             )
         },
     );
+    let later = if view.probability < 0.5 {
+        " (a later deadline would be kept more often)"
+    } else {
+        ""
+    };
     format!(
-        ", {:.0} % likely to meet the deadline{why}{quality}",
+        ", {:.0} % likely to meet the deadline{later}{why}{quality}",
         100.0 * view.probability
     )
 }

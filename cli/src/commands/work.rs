@@ -28,7 +28,8 @@ pub(super) fn files(work: &WorkView) -> Option<String> {
 }
 
 /// Returns the settings that are not the usual ones, as options of `submit`; `None` where all are.
-pub(super) fn settings(work: &WorkView) -> Option<String> {
+/// Usually no rank of a job that runs `together` may fail.
+pub(super) fn settings(work: &WorkView, together: bool) -> Option<String> {
     let rules = &work.rules;
     let usual = Rules::default();
     let env = work
@@ -43,7 +44,10 @@ pub(super) fn settings(work: &WorkView) -> Option<String> {
         (rules.retries != usual.retries).then(|| format!("--retries {}", rules.retries)),
         (rules.max_losses != usual.max_losses)
             .then(|| format!("--max-losses {}", rules.max_losses)),
-        rules.max_fails.map(|most| format!("--max-fails {most}")),
+        rules
+            .max_fails
+            .filter(|most| *most > 0 || !together)
+            .map(|most| format!("--max-fails {most}")),
         work.checkpoint.map(|each| format!("--checkpoint {each}")),
         (rules.quorum.compares()).then(|| format!("--quorum {}", rules.quorum.size)),
     ];

@@ -132,14 +132,17 @@ fn wait_text(answer: &PredictedWait) -> String {
             said(median)
         ),
     };
+    let alone = match answer.benefactors {
+        0 => "no job could free enough alone".to_owned(),
+        some => format!("median of {some} that could free enough alone"),
+    };
     let mut out = format!(
         "{} ({} of {} are free): {}\n{interval}\
-         A (median of {} that could free enough alone): {}\nB (when enough are free on average): {}\n",
+         A ({alone}): {}\nB (when enough are free on average): {}\n",
         plural(u64::from(answer.width), "host"),
         answer.free,
         answer.hosts,
         about(answer.used),
-        answer.benefactors,
         said(answer.median_s),
         said(answer.mean_s),
     );
