@@ -58,6 +58,11 @@ impl Uploads {
         lock(&self.by_host).entry(host).or_default().note(blob);
     }
 
+    /// Forgets what a host has uploaded: in a new session it uploads all again that it is to deliver.
+    pub(crate) fn forget(&self, host: HostId) {
+        lock(&self.by_host).remove(&host);
+    }
+
     /// Whether this host has uploaded this content.
     pub(crate) fn brought(&self, host: HostId, blob: &BlobRef) -> bool {
         let by_host = lock(&self.by_host);

@@ -66,7 +66,8 @@ impl Core {
                 });
             }
             Compare::Program => {
-                self.undecided.insert(attempt, with.to_vec());
+                let of_task = self.undecided.entry(attempt.task).or_default();
+                of_task.insert(attempt, with.to_vec());
                 self.changed.0 = true;
             }
         }
@@ -77,10 +78,8 @@ impl Core {
     /// The first `most` results of a job that wait for the user's comparison program, each with the
     /// earlier results to compare with.
     pub(super) fn undecided(&self, job: JobId, most: usize) -> Vec<(AttemptId, Vec<AttemptId>)> {
-        let of_job = self
-            .undecided
-            .iter()
-            .filter(|(attempt, _)| attempt.task.job == job);
+        let tasks = TaskId::new(job, 0)..=TaskId::new(job, u32::MAX);
+        let of_job = self.undecided.range(tasks).flat_map(|(_, of)| of);
         of_job
             .take(most)
             .map(|(attempt, with)| (*attempt, with.clone()))
@@ -89,9 +88,7 @@ impl Core {
 
     /// Drops the waiting comparisons of a settled task.
     pub(super) fn nothing_undecided(&mut self, task: TaskId) {
-        if !self.undecided.is_empty() {
-            self.undecided.retain(|attempt, _| attempt.task != task);
-        }
+        self.undecided.remove(&task);
     }
 
     /// Takes the verdict of the user's program on a result; false if no comparison waits for it.
@@ -100,7 +97,8 @@ impl Core {
         attempt: AttemptId,
         agrees: Vec<u32>,
     ) -> Result<bool, StoreError> {
-        let waited = self.undecided.remove(&attempt).is_some();
+        let of_task = self.undecided.get_mut(&attempt.task);
+        let waited = of_task.is_some_and(|of| of.remove(&attempt).is_some());
         if waited {
             self.on_compared(attempt, agrees)?;
         }

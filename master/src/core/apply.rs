@@ -412,7 +412,7 @@ impl Core {
             self.store.never_came(job)?;
         }
         self.leaving.push(job);
-        self.undecided.retain(|attempt, _| attempt.task.job != job);
+        self.undecided.retain(|task, _| task.job != job);
         self.changed.0 = true;
         self.settled.0 = true;
         self.experience_gained();

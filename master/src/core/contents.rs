@@ -188,10 +188,7 @@ impl Core {
             }
         }
 
-        if bytes > 0 {
-            self.count_unused()?;
-        }
-
+        // What is unused is counted at the end of the sweep, by `trim_content_of`.
         Ok(bytes)
     }
 

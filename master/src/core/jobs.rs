@@ -600,27 +600,36 @@ impl Core {
         tasks: &IdSet,
         only_failed: bool,
     ) -> Result<Result<u64, Refusal>, StoreError> {
-        // A single rank is of no use without the others.
-        let tried_again =
-            |restored: &crate::store::RestoredJob| restored.spec.work.ranks().is_none();
-        let Some(mut restored) = self.store.restore_job(job)?.filter(tried_again) else {
-            return Ok(Ok(0));
+        let again = |failed: IdSet, cancelled: &IdSet| {
+            let mut again = failed;
+            if !only_failed {
+                again.union_with(cancelled);
+            }
+            again.intersection(tasks)
         };
-        let mut again = restored.progress.failed.clone();
-        if !only_failed {
-            again.union_with(&restored.progress.cancelled);
-        }
 
-        let again = again.intersection(tasks);
-        if again.is_empty() {
-            return Ok(Ok(0));
-        }
-        if !self.jobs.contains_key(&job) {
+        // A single rank is of no use without the others.
+        let again = if let Some(live) = self.jobs.get(&job) {
+            let in_state = |state| self.scheduler.tasks_in(job, state).unwrap_or_default();
+            let again = again(in_state(TaskState::Failed), &in_state(TaskState::Cancelled));
+            Some(again).filter(|again| live.spec.work.ranks().is_none() && !again.is_empty())
+        } else if let Some(mut restored) = self.store.restore_job(job)?
+            && let again = again(
+                restored.progress.failed.clone(),
+                &restored.progress.cancelled,
+            )
+            && restored.spec.work.ranks().is_none()
+            && !again.is_empty()
+        {
             if let Some(refusal) = self.order_again(&mut restored)? {
                 return Ok(Err(refusal));
             }
             self.bring_back(restored)?;
-        }
+            Some(again)
+        } else {
+            None
+        };
+        let Some(again) = again else { return Ok(Ok(0)) };
 
         let count = again.len();
         self.step(Event::JobRetried { job, tasks: again })?;

@@ -236,8 +236,13 @@ impl Core {
                 job,
                 tasks: removed,
             })?;
-        } else if let Some(restored) = self.store.restore_job(job)? {
-            self.bring_back(restored)?;
+        } else {
+            // Its earlier failures no longer count, as in a job that goes on.
+            let tasks: IdSet = removed.iter().map(|(task, _)| *task).collect();
+            self.store.reopen(job, &tasks)?;
+            if let Some(restored) = self.store.restore_job(job)? {
+                self.bring_back(restored)?;
+            }
         }
 
         let state = self

@@ -156,7 +156,7 @@ pub(crate) struct Core {
     compare: UnboundedSender<Comparison>,
     /// Results that wait for the user's comparison program, with the earlier results of their
     /// tasks.
-    undecided: BTreeMap<AttemptId, Vec<AttemptId>>,
+    undecided: BTreeMap<TaskId, BTreeMap<AttemptId, Vec<AttemptId>>>,
     changed: (bool, watch::Sender<u64>),
     settled: (bool, watch::Sender<u64>),
     /// The words of live attempts' programs about their progress.
@@ -169,6 +169,8 @@ pub(crate) struct Core {
     newest_event: watch::Sender<u64>,
     /// The time from which on rows of forgotten jobs are removed, if there may be any.
     clears: Option<Time>,
+    /// Whether `unused` is to be counted once these rows are gone.
+    recounts: bool,
     /// The sweeps for the beginning of the next group.
     sweeps: Vec<(Vec<OldBlob>, Option<oneshot::Sender<CoreReply>>)>,
     /// Whether the present group is the last one.
@@ -441,6 +443,7 @@ impl Core {
             sweeps: Vec::new(),
             // A run before this one may have left some.
             clears: Some(now),
+            recounts: false,
             stopping: false,
         };
         if is_copy {

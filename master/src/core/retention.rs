@@ -110,7 +110,9 @@ impl Core {
 
         let cleared = self.store.clear_forgotten(self.now, ROWS)?;
         self.clears = cleared.more.then(|| self.now + CLEAR_EVERY);
-        if cleared.unused {
+        self.recounts |= cleared.unused;
+        if self.recounts && !cleared.more {
+            self.recounts = false;
             self.count_unused()?;
         }
         Ok(())

@@ -162,6 +162,7 @@ impl Worker {
             }
         };
 
+        state.uploads.forget(host);
         let connected = HostAsk::Connected(Box::new(connected));
         state.core.ask::<()>(connected).await.map_err(stopped)?;
         let (seen, key) = self.way;

@@ -37,9 +37,8 @@ impl Writer {
             .exists(given, values![job.0, index, number, incarnation.0, host.0,])?;
 
         let done = "SELECT 1 FROM attempt WHERE job = $1 AND task = $2 AND state = 'finished'";
-        let ended = "SELECT 1 FROM settled WHERE job = $1 AND $2 BETWEEN first AND last";
         let settled = self.db().exists(done, values![job.0, index])?
-            || self.db().exists(ended, values![job.0, index])?;
+            || self.db().is_in_range("settled", attempt.task)?;
         Ok(given && !settled)
     }
 

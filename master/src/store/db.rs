@@ -113,6 +113,16 @@ impl Db {
         self.first(sql, values, |_| Ok(())).map(|row| row.is_some())
     }
 
+    /// Whether the task is in one of the ranges of this table, of which no two of a job overlap.
+    pub(super) fn is_in_range(&self, table: &str, task: TaskId) -> Result<bool, StoreError> {
+        let sql = format!(
+            "SELECT last FROM {table} WHERE job = $1 AND first <= $2 ORDER BY first DESC LIMIT 1"
+        );
+        let last: Option<u32> =
+            self.first(&sql, values![task.job.0, task.index], |row| row.get(0))?;
+        Ok(last.is_some_and(|last| last >= task.index))
+    }
+
     /// Whether there is room that rows no longer need, and that [`Self::give_back`] is for.
     pub(super) fn has_free_pages(&self) -> Result<bool, StoreError> {
         match self {

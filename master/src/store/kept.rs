@@ -43,8 +43,7 @@ pub(super) fn kept_of(db: &Db, job: JobId) -> Result<u64, StoreError> {
 impl Writer {
     /// Whether this task of a disclosed job has no request.
     pub(crate) fn is_unrequested(&self, task: TaskId) -> Result<bool, StoreError> {
-        let sql = "SELECT 1 FROM request WHERE job = $1 AND $2 BETWEEN first AND last";
-        Ok(!self.db().exists(sql, values![task.job.0, task.index])?)
+        Ok(!self.db().is_in_range("request", task)?)
     }
 
     /// Stores the end of a completed attempt whose task is not requested, with its result. Its output can be

@@ -196,7 +196,7 @@ impl Writer {
         let size = tasks.len() as u64;
         self.change(
             "INSERT INTO addition (job, number, request, body_hash, \"user\", tasks, at)
-             VALUES ($1, (SELECT COUNT(*) + 1 FROM addition WHERE job = $1), $2, $3, $4, $5, $6)",
+             VALUES ($1, (SELECT COALESCE(MAX(number), 0) + 1 FROM addition WHERE job = $1), $2, $3, $4, $5, $6)",
             values![
                 new.job.0,
                 new.request.0.as_bytes(),

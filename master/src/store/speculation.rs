@@ -167,7 +167,11 @@ impl Reader {
         user: Option<&str>,
         jobs: bool,
     ) -> Result<AccountRows, StoreError> {
-        self.with(|db| {
+        self.with_snapshot(|db| {
+            // A job may be forgotten meanwhile, and its costs move.
+            if let Db::Lite(lite) = db {
+                lite.execute_batch("BEGIN")?;
+            }
             let mut sums: BTreeMap<String, SpentRow> = kept(db, user)?
                 .into_iter()
                 .map(|(user, account)| (user, (account, 0)))

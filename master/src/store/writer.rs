@@ -649,10 +649,15 @@ impl Writer {
     /// count.
     pub(crate) fn reopen(&mut self, job: JobId, tasks: &IdSet) -> Result<(), StoreError> {
         let rows = super::reader::settled_rows(&self.db, job)?;
-        self.change("DELETE FROM settled WHERE job = $1", values![job.0])?;
         for row in rows {
             let mut left = IdSet::from_range(row.first, row.last);
+            let before = left.len();
             left.subtract(tasks);
+            if left.len() == before {
+                continue;
+            }
+            let gone = "DELETE FROM settled WHERE job = $1 AND first = $2";
+            self.change(gone, values![job.0, row.first])?;
             self.settle(job, &left, row.state, &row.why)?;
         }
 
