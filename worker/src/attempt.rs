@@ -651,6 +651,7 @@ async fn drive(
 ) -> (End, bool) {
     let mut dropped = false;
     let mut still = false;
+    let mut frozen = false;
     let mut open = true;
     let mut save = false;
     let mut taken = None;
@@ -661,12 +662,16 @@ async fn drive(
             report = process.report() => match report {
                 // One that was thawed meanwhile is not.
                 WatcherReport::Frozen if !still => {}
-                WatcherReport::Frozen => keeper.into_iter().for_each(Keeper::frozen),
+                WatcherReport::Frozen => {
+                    frozen = true;
+                    keeper.into_iter().for_each(Keeper::frozen);
+                }
                 _ if dropped => return (End::Dropped, false),
                 WatcherReport::Ended { status, cpu, over } => return (End::Tree(status, cpu, [taken, over]), save),
                 WatcherReport::NotStarted(why) => return (End::NotStarted(why), false),
             },
-            why = &mut too_much, if taken.is_none() => {
+            // What is frozen takes no more than it has, and looking for that would cost the owner's disk.
+            why = &mut too_much, if taken.is_none() && !frozen => {
                 taken = Some(why);
                 process.order(os::ProcessOrder::Kill);
             }
@@ -680,6 +685,7 @@ async fn drive(
                         }
                         os::ProcessOrder::Thaw => {
                             still = false;
+                            frozen = false;
                             seat.computes(true);
                             keeper.into_iter().for_each(Keeper::thawed);
                         }

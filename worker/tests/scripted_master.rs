@@ -4,6 +4,8 @@
 //! Without libtest, for the reason that `processes.rs` gives.
 #![allow(clippy::unwrap_used)] // A test's panic is its message.
 
+#[path = "scripted_master/disk.rs"]
+mod disk;
 mod door;
 #[path = "scripted_master/record.rs"]
 mod record;
@@ -29,6 +31,7 @@ use common::wire::worker::{
 };
 use common::wire::{Refusal, RefusalCode};
 use common::{AttemptId, BlobRef, Content, Span, Time};
+use disk::the_disk_of_a_frozen_task_is_looked_at_once_it_goes_on;
 use door::{Master, PATIENCE, Worker, command, id, no_attempt_left, pid, sh, state, until, within};
 use link::{BlobStore, Identity};
 use record::what_was_recorded_is_sent_until_it_is_kept;
@@ -63,6 +66,7 @@ const TESTS: &[(&str, Test)] = tests![
     a_worker_promises_to_send_often_while_it_holds_attempts_and_else_as_told,
     a_state_is_saved_now_and_then_and_given_back,
     a_state_is_saved_when_the_owner_comes_and_when_the_worker_ends,
+    the_disk_of_a_frozen_task_is_looked_at_once_it_goes_on,
     a_state_that_is_not_whole_is_not_used,
     a_state_that_is_too_large_is_refused_and_the_task_goes_on,
     an_attempt_stopped_while_its_state_is_placed_leaves_nothing,

@@ -1,5 +1,5 @@
-//! The disk space that an attempt takes: checked at intervals while it runs, and before its outputs
-//! are collected. The length of a single file and the standard streams have limits of their own.
+//! The disk space that an attempt takes: checked at intervals while it runs and is not frozen, and
+//! before its outputs are collected. The length of a single file and the standard streams have limits of their own.
 
 use common::units::Bytes;
 use std::ops::ControlFlow;
