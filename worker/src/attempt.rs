@@ -504,7 +504,7 @@ impl Workshop {
         let end = {
             let pumps = async { tokio::join!(out.pump(), err.pump()) };
             let over = self.disk_limits().until_exceeded(dir.to_owned());
-            let end = drive(&mut process, keeper.as_ref(), &mut seat, orders, over);
+            let end = drive(&mut process, id, keeper.as_ref(), &mut seat, orders, over);
             tokio::pin!(pumps, end);
 
             let (end, pumped) = tokio::select! {
@@ -644,6 +644,7 @@ enum End {
 /// whether a checkpoint is to be saved then.
 async fn drive(
     process: &mut Process,
+    id: AttemptId,
     keeper: Option<&Keeper>,
     seat: &mut Seat,
     orders: &mut UnboundedReceiver<AttemptOrder>,
@@ -661,10 +662,13 @@ async fn drive(
         tokio::select! {
             report = process.report() => match report {
                 // One that was thawed meanwhile is not.
-                WatcherReport::Frozen if !still => {}
+                WatcherReport::Frozen | WatcherReport::Restless if !still => {}
                 WatcherReport::Frozen => {
                     frozen = true;
                     keeper.into_iter().for_each(Keeper::frozen);
+                }
+                WatcherReport::Restless => {
+                    tracing::warn!(attempt = %id, "some of its processes do not stop, although it is to be frozen: they are told again");
                 }
                 _ if dropped => return (End::Dropped, false),
                 WatcherReport::Ended { status, cpu, over } => return (End::Tree(status, cpu, [taken, over]), save),

@@ -277,6 +277,8 @@ pub enum WatcherReport {
     NotStarted(String),
     /// Every process of the tree is frozen.
     Frozen,
+    /// Processes that are to be frozen still run. They are told again and again; `Frozen` follows.
+    Restless,
     /// The command ended, and no process of its tree is left.
     Ended {
         /// The way in which the command itself ended.

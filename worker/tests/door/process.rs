@@ -33,7 +33,7 @@ pub(crate) async fn until(mut happened: impl FnMut() -> bool) {
 pub(crate) async fn end(process: &mut Process) -> WatcherReport {
     loop {
         match within(process.report()).await {
-            WatcherReport::Frozen => {}
+            WatcherReport::Frozen | WatcherReport::Restless => {}
             report => return report,
         }
     }

@@ -29,9 +29,11 @@ use crate::os::{AttemptLimits, Launch, ProcessOrder, ProcessStatus};
 
 /// The time that killed processes may take to end before they are looked for again.
 const DYING: Duration = Duration::from_millis(20);
-/// The first and the longest pause between looks at a control group that is being frozen.
+/// The first and the longest pause between looks at a tree that is being frozen, and the one from which on the
+/// worker knows that it takes long.
 const SETTLE: Duration = Duration::from_micros(200);
-const SETTLE_MOST: Duration = Duration::from_millis(10);
+const SETTLE_MOST: Duration = Duration::from_secs(5);
+const SETTLE_LONG: Duration = Duration::from_secs(1);
 /// The first byte of a launch message, with the descriptors of the standard output and error; then
 /// come its length and a [`Launch`]. It is none of the bytes that are orders.
 const LAUNCH: u8 = b'L';
@@ -61,6 +63,8 @@ pub(super) enum InitReport {
     NoProgram(Option<i32>),
     /// Every process of the tree is frozen.
     Frozen,
+    /// Some process of it still runs; it is told to stop again.
+    Restless,
     /// The command ended, and no process of its tree is left.
     Ended {
         status: ProcessStatus,
@@ -360,8 +364,8 @@ struct Tree<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rest {
     Awake,
-    /// Told to stop; looked at again after this time.
-    Settling(Duration),
+    /// Told to stop; told again and looked at after this pause, which is over then.
+    Settling(Duration, Instant),
     Frozen,
 }
 
@@ -382,10 +386,9 @@ impl Tree<'_> {
                 return Ok(Some(status));
             }
 
-            let pause = if let Rest::Settling(pause) = self.rest {
-                Some(pause)
-            } else {
-                None
+            let pause = match self.rest {
+                Rest::Settling(_, due) => Some(due.saturating_duration_since(Instant::now())),
+                Rest::Awake | Rest::Frozen => None,
             };
             let alive = if sys::wait_for(Some(control.as_fd()), pause) {
                 self.obey(control)
@@ -446,26 +449,34 @@ impl Tree<'_> {
 
     /// Starts to freeze every process; returns false if the worker is gone.
     fn freeze(&mut self, control: &mut UnixStream) -> bool {
-        if !self.room.freezes() {
-            self.rest = Rest::Frozen;
-            return !tree::freeze(&|_| false) || send(control, &InitReport::Frozen).is_ok();
-        }
-        self.room.freeze();
-        self.rest = Rest::Settling(SETTLE);
+        self.rest = Rest::Settling(SETTLE, Instant::now());
         self.settle(control)
     }
 
-    /// Reports a tree that has just come to rest; returns false if the worker is gone.
+    /// Tells a tree to stop that has not come to rest, and reports one that has; returns false if the
+    /// worker is gone. A child that changes ends no pause before its time.
     fn settle(&mut self, control: &mut UnixStream) -> bool {
-        let Rest::Settling(pause) = self.rest else {
-            return true;
+        let begun = Instant::now();
+        let pause = match self.rest {
+            Rest::Settling(pause, due) if due <= begun => pause,
+            _ => return true,
         };
-        if self.room.is_frozen() {
+        let frozen = if self.room.freezes() {
+            self.room.freeze()
+        } else {
+            tree::freeze(&|_| false)
+        };
+        if frozen {
             self.rest = Rest::Frozen;
             return send(control, &InitReport::Frozen).is_ok();
         }
-        self.rest = Rest::Settling((2 * pause).min(SETTLE_MOST));
-        true
+
+        // Looks at each process take the owner's processor: they get a part of the time.
+        let now = Instant::now();
+        let next = (2 * pause).max(now - begun).min(SETTLE_MOST);
+        self.rest = Rest::Settling(next, now + next);
+        let news = pause < SETTLE_LONG && next >= SETTLE_LONG;
+        !news || send(control, &InitReport::Restless).is_ok()
     }
 
     fn thaw(&mut self) {
@@ -508,3 +519,54 @@ impl Tree<'_> {
 
 /// The status that is reported when the command's init itself was killed.
 pub(super) const LOST: ProcessStatus = ProcessStatus::Signalled(libc::SIGKILL);
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// The next report that this end of the socket has got.
+    fn reported(from: &mut UnixStream) -> InitReport {
+        let mut prefix = [0; frame::PREFIX];
+        from.read_exact(&mut prefix).unwrap();
+        let mut report = vec![0; frame::length(prefix).unwrap()];
+        from.read_exact(&mut report).unwrap();
+        frame::decode(&report).unwrap()
+    }
+
+    #[test]
+    fn a_tree_that_does_not_stop_is_told_again_until_it_does() {
+        let dir = tempfile::tempdir().unwrap();
+        let room = OpenRoom::of_files(dir.path());
+        let told = dir.path().join("cgroup.freeze");
+        let (mut init, mut worker) = UnixStream::pair().unwrap();
+        let mut tree = Tree {
+            main: getpid(),
+            room: &room,
+            rest: Rest::Awake,
+        };
+        assert!(tree.freeze(&mut init));
+        for _ in 0..3 {
+            fs::write(&told, "").unwrap();
+            while fs::read_to_string(&told).unwrap() != "1" {
+                assert!(matches!(tree.rest, Rest::Settling(..)) && tree.settle(&mut init));
+            }
+        }
+
+        // It has taken long by now.
+        tree.rest = Rest::Settling(SETTLE_LONG / 2, Instant::now());
+        assert!(tree.settle(&mut init));
+        assert!(matches!(reported(&mut worker), InitReport::Restless));
+        let Rest::Settling(pause, due) = tree.rest else {
+            panic!("{:?}", tree.rest)
+        };
+        assert!(pause == SETTLE_LONG && due > Instant::now());
+
+        fs::write(dir.path().join("cgroup.events"), "frozen 1").unwrap();
+        tree.rest = Rest::Settling(SETTLE_MOST, Instant::now());
+        assert!(tree.settle(&mut init));
+        assert_eq!(tree.rest, Rest::Frozen);
+        assert!(matches!(reported(&mut worker), InitReport::Frozen));
+    }
+}

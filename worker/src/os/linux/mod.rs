@@ -409,6 +409,7 @@ impl Process {
     fn understand(&mut self, report: InitReport) -> Option<WatcherReport> {
         Some(match report {
             InitReport::Frozen => WatcherReport::Frozen,
+            InitReport::Restless => WatcherReport::Restless,
             InitReport::NotStarted(why) => WatcherReport::NotStarted(why),
             InitReport::NoProgram(number) => {
                 let message = std::mem::take(&mut self.message);

@@ -60,6 +60,8 @@ const TERMINATED: u32 = 0xE0DE_000F;
 const LOCAL: &str = "LOCALAPPDATA";
 /// The session of the services.
 const SERVICES: u32 = 0;
+/// The pause before processes are told to stop again that have not when they were told.
+const AGAIN: Duration = Duration::from_secs(1);
 /// The time that killed processes may take to end before they are looked for again.
 const DYING: Duration = Duration::from_millis(2);
 
@@ -93,6 +95,7 @@ struct JobTree {
     /// Whether they are to be frozen, by the last order.
     still: AtomicBool,
     frozen: Notify,
+    restless: Notify,
     /// Dropped after the job, so that nothing runs in it any more.
     _container: Option<Container>,
 }
@@ -184,6 +187,7 @@ fn begin(
             stilled: Mutex::default(),
             still: AtomicBool::new(false),
             frozen: Notify::new(),
+            restless: Notify::new(),
             _container: container,
         }),
     })
@@ -219,9 +223,15 @@ impl Process {
             ProcessOrder::Freeze | ProcessOrder::Thaw => {
                 let still = order == ProcessOrder::Freeze;
                 running.tree.still.store(still, Ordering::Relaxed);
-                let tree = Arc::clone(&running.tree);
-                // A tree that grows takes a while.
-                behind(move || tree.settle());
+                let tree = Arc::downgrade(&running.tree);
+                // A tree that grows takes a while. Nobody goes on with one that has ended.
+                behind(move || {
+                    let mut first = true;
+                    let mut settled = |tree: Arc<JobTree>| tree.settle(std::mem::take(&mut first));
+                    while tree.upgrade().is_some_and(|tree| !settled(tree)) {
+                        std::thread::sleep(AGAIN);
+                    }
+                });
             }
         }
     }
@@ -235,6 +245,7 @@ impl Process {
                 let code = tokio::select! {
                     biased;
                     () = running.tree.frozen.notified() => return WatcherReport::Frozen,
+                    () = running.tree.restless.notified() => return WatcherReport::Restless,
                     code = running.end.code() => code,
                 };
                 let cpu = running.end_tree().await;
@@ -249,18 +260,24 @@ impl Process {
 }
 
 impl JobTree {
-    /// Freezes or thaws the processes, whichever was ordered last.
-    fn settle(&self) {
+    /// Freezes or thaws the processes, whichever was ordered last. Returns whether they are as they should be, and
+    /// reports it at the `first` try if they do not freeze.
+    fn settle(&self, first: bool) -> bool {
         let mut stilled = self.stilled.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.still.load(Ordering::Relaxed) {
-            return stilled.thaw();
+            stilled.thaw();
+            return true;
         }
 
         let asked = Instant::now();
-        if stilled.freeze(&self.job, &self.still) {
+        let frozen = stilled.freeze(&self.job, &self.still);
+        if frozen {
             tracing::debug!(took = ?asked.elapsed(), "a tree is frozen");
             self.frozen.notify_one();
+        } else if first && self.still.load(Ordering::Relaxed) {
+            self.restless.notify_one();
         }
+        frozen
     }
 }
 

@@ -303,19 +303,18 @@ impl OpenRoom {
             .unwrap_or(0)
     }
 
-    /// Begins to stop everybody in it; [`OpenRoom::is_frozen`] says when that is done.
-    pub(in super::super) fn freeze(&self) {
-        let _ = self.freezer.as_ref().map(OpenFreezer::freeze);
+    /// Tells everybody in it to stop, and returns whether all have. Those that have not are to be told again: a group
+    /// of version 1 that was not frozen at once may wait for that.
+    pub(in super::super) fn freeze(&self) -> bool {
+        self.freezer.as_ref().is_some_and(|freezer| {
+            let _ = freezer.freeze();
+            freezer.is_frozen()
+        })
     }
 
     /// Thaws the processes.
     pub(in super::super) fn thaw(&self) {
         let _ = self.freezer.as_ref().map(OpenFreezer::thaw);
-    }
-
-    /// Whether every process in it is frozen.
-    pub(in super::super) fn is_frozen(&self) -> bool {
-        self.freezer.as_ref().is_some_and(OpenFreezer::is_frozen)
     }
 
     /// Sends a signal to every process in it.
@@ -353,6 +352,24 @@ fn limit_memory(group: &ControlGroup, bytes: u64) -> io::Result<()> {
 
     let _ = group.set("memory.memsw.limit_in_bytes", &value);
     Ok(())
+}
+
+#[cfg(test)]
+impl OpenRoom {
+    /// Opens the files in this directory as if they were a group of version 2 that can be frozen.
+    pub(in super::super) fn of_files(dir: &Path) -> Self {
+        for file in ["cgroup.freeze", "cgroup.events"] {
+            fs::write(dir.join(file), "").unwrap();
+        }
+        let group = ControlGroup {
+            version: 2,
+            dir: dir.to_owned(),
+        };
+        Self {
+            freezer: Some(group.open_freezer().unwrap()),
+            ..Self::default()
+        }
+    }
 }
 
 #[cfg(test)]
