@@ -4,13 +4,14 @@
 //! The least recently used is evicted first; a file or tree that an attempt uses stays.
 
 mod index;
+mod part;
 mod tree;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ const DAMAGED: u32 = 3;
 /// The number of parts of a tree that are fetched at a time.
 const PARTS: usize = 8;
 
-/// The time for which the part of a file whose fetch was given up is kept for another one.
+/// The time for which the part of a file whose fetch was given up is kept over a start of the worker.
 const PART_LIFE: Duration = Duration::from_hours(24);
 
 /// The directory of files that have left the cache and are to be removed.
@@ -55,6 +56,8 @@ pub(crate) struct Cache {
     /// The number of files so far that have left the cache, and of entries that were removed.
     gone: AtomicU64,
     removed: AtomicU64,
+    /// Whether the disk was full, and nothing could be removed, when somebody last needed room.
+    full: AtomicBool,
     /// Held by whoever evicts while attempts run.
     removing: Mutex<()>,
     trees: Trees,
@@ -125,13 +128,7 @@ impl Cache {
             tracing::warn!(dir = %dir.display(), %error, "what left the cache of inputs cannot be removed");
         }
         link::files::private_dir(&gone).map_err(LinkError::file("cannot make", &gone))?;
-        let mut found = store.list().map_err(LinkError::file("cannot list", dir))?;
-        found.sort_by_key(|(_, written)| *written);
-
-        let mut books = CacheIndex::default();
-        for (blob, _) in found {
-            books.enter(CacheKey::File(blob.hash), blob.size, 0);
-        }
+        let mut books = CacheIndex::of(&store).map_err(LinkError::file("cannot list", dir))?;
         let (trees, unpacked) = Trees::open(trees).map_err(LinkError::file("cannot use", trees))?;
         for (hash, space, tree) in unpacked {
             books.enter(CacheKey::Tree(hash), space, 0).tree = Some(Arc::new(tree));
@@ -141,6 +138,7 @@ impl Cache {
             store,
             gone: AtomicU64::new(0),
             removed: AtomicU64::new(0),
+            full: AtomicBool::new(false),
             removing: Mutex::default(),
             trees,
             unpacking: Mutex::default(),
@@ -159,11 +157,13 @@ impl Cache {
     pub(crate) async fn fetch(self: &Arc<Self>, blob: BlobRef) -> Result<Pinned, LinkError> {
         let mut master = self.master.clone();
         let mut damaged = 0;
+        let mut part = None;
         loop {
             if let Some(pinned) = self.pin(blob) {
                 return Ok(pinned);
             }
 
+            part.get_or_insert_with(|| self.expect(blob));
             let connection = match master.wait_for(Option::is_some).await {
                 Ok(connection) => connection.clone(),
                 Err(_) => return Err(LinkError::Closed("the worker ends".to_owned())),
@@ -172,7 +172,7 @@ impl Cache {
                 continue;
             };
             match self.bring(&connection, blob).await {
-                Ok(()) => {}
+                Ok(()) => self.full.store(false, Ordering::Relaxed),
                 Err(error) if error.is_full() => {
                     if !self.make_room().await {
                         return Err(error);
@@ -216,7 +216,7 @@ impl Cache {
             .filter(|(_, entry)| entry.size >= least)
             .filter_map(|(key, entry)| match key {
                 CacheKey::File(hash) => Some((entry.used, *hash)),
-                CacheKey::Tree(_) => None,
+                CacheKey::Tree(_) | CacheKey::Part(_) => None,
             })
             .collect();
 
@@ -235,7 +235,7 @@ impl Cache {
         // The entry stays: somebody may hold the content, and it comes back with the same size.
         let gone = {
             let _books = self.lock();
-            self.take_file(hash)
+            self.take_file(&self.store.path_of(hash))
         };
         if let Some(path) = gone {
             behind(move || tree::remove(&path));
@@ -253,6 +253,7 @@ impl Cache {
         if !self.store.has(&blob) {
             return None;
         }
+        books.resize(CacheKey::Part(blob.hash), 0);
         books.enter(CacheKey::File(blob.hash), blob.size, 1);
         drop(books);
 
@@ -264,36 +265,47 @@ impl Cache {
     }
 
     /// Removes everything that no attempt uses, for a disk that is full before the cache has reached
-    /// its limit. Returns whether anything of it was removed, by whomever, or a part of a fetch that was given up.
+    /// its limit. Returns whether anything of it was removed, by whomever. If not, what is let go of is removed, too, until
+    /// there is room again: of a fetch that ends for want of it nothing is to keep the disk full.
     async fn make_room(self: &Arc<Self>) -> bool {
         let before = self.removed.load(Ordering::Relaxed);
         let cache = Arc::clone(self);
         let removed = off(move || {
             let _turn = cache.removing.lock();
             cache.evict_to(0);
-            let parts = cache.store.drop_parts(PART_LIFE).unwrap_or(0);
-            parts > 0 || cache.removed.load(Ordering::Relaxed) > before
+            let made = cache.removed.load(Ordering::Relaxed) > before;
+            cache.full.store(!made, Ordering::Relaxed);
+            made
         });
         removed.await.unwrap_or(false)
     }
 
     /// Evicts down to the limit where that is exceeded; nobody waits for it.
     fn evict(self: &Arc<Self>) {
-        if !self.lock().exceeds(self.limit) {
+        if !self.lock().exceeds(self.bound()) {
             return;
         }
         let cache = Arc::clone(self);
         behind(move || {
             // Somebody else who evicts goes on as long as there is something. What came just before he let go is looked
             // for once more.
-            while cache.lock().exceeds(cache.limit) {
+            while cache.lock().exceeds(cache.bound()) {
                 let turn = cache.removing.try_lock();
                 if matches!(turn, Err(TryLockError::WouldBlock)) {
                     break;
                 }
-                cache.evict_to(cache.limit);
+                cache.evict_to(cache.bound());
             }
         });
+    }
+
+    /// Returns the bytes that the cache may have now beside what is in use.
+    fn bound(&self) -> u64 {
+        if self.full.load(Ordering::Relaxed) {
+            0
+        } else {
+            self.limit
+        }
     }
 
     /// Evicts down to `limit` bytes, the oldest use first. May take a while: the lock of the books is free between any
@@ -317,7 +329,8 @@ impl Cache {
 
         let (key, entry) = books.take_oldest()?;
         Some(match key {
-            CacheKey::File(hash) => self.take_file(&hash),
+            CacheKey::File(hash) => self.take_file(&self.store.path_of(&hash)),
+            CacheKey::Part(hash) => self.take_file(&self.store.fetched_part(&hash)),
             // Whoever looks at it just now removes it.
             CacheKey::Tree(_) => entry.tree.and_then(|tree| {
                 tree.doom();
@@ -326,16 +339,14 @@ impl Cache {
         })
     }
 
-    fn take_file(&self, hash: &BlobHash) -> Option<PathBuf> {
+    fn take_file(&self, path: &Path) -> Option<PathBuf> {
         let number = self.gone.fetch_add(1, Ordering::Relaxed);
         let to = self.store.root().join(GONE).join(number.to_string());
         // A directory may have no room for another name.
-        let gone = unless_gone(fs::rename(self.store.path_of(hash), &to)).or_else(|_| {
-            self.store.remove(hash)?;
-            Ok(Some(()))
-        });
+        let gone =
+            unless_gone(fs::rename(path, &to)).or_else(|_| unless_gone(fs::remove_file(path)));
         gone.inspect_err(|error: &io::Error| {
-            tracing::warn!(%hash, %error, "a cached input cannot be removed");
+            tracing::warn!(path = %path.display(), %error, "a cached input cannot be removed");
         })
         .ok()?
         .map(|()| to)
@@ -598,7 +609,7 @@ mod tests {
 
     use super::*;
 
-    fn cache(dir: &Path, limit: u64) -> (Arc<Cache>, watch::Sender<Option<Connection>>) {
+    pub(super) fn cache(dir: &Path, limit: u64) -> (Arc<Cache>, watch::Sender<Option<Connection>>) {
         let (tx, master) = watch::channel(None);
         (
             Arc::new(
@@ -614,12 +625,12 @@ mod tests {
         )
     }
 
-    fn put(cache: &Arc<Cache>, bytes: &[u8]) -> Pinned {
+    pub(super) fn put(cache: &Arc<Cache>, bytes: &[u8]) -> Pinned {
         cache.pin(cache.store.add_reader(bytes).unwrap()).unwrap()
     }
 
     /// Waits for what is done behind.
-    async fn until(mut happened: impl FnMut() -> bool) {
+    pub(super) async fn until(mut happened: impl FnMut() -> bool) {
         let deadline = std::time::Instant::now() + Duration::from_secs(20);
         while !happened() {
             assert!(std::time::Instant::now() < deadline);

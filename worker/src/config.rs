@@ -56,8 +56,8 @@ pub struct Config {
     pub checkpoint_limit_bytes: u64,
     /// The most files in a checkpoint of a task; one with more is not kept.
     pub checkpoint_files_limit: u32,
-    /// The disk space of the cache of input files and trees, in bytes. Files that running tasks need stay in
-    /// any case.
+    /// The disk space of the cache of input files and trees, in bytes, with what has come of files that are not
+    /// whole. Files that running tasks need stay in any case.
     pub cache_limit_bytes: u64,
     /// Whether inputs in the cache are passed on to hosts of the same network that the master sends.
     pub share_inputs: bool,

@@ -1,17 +1,21 @@
 //! A blob on its way into a store, from the master or from hosts that it names ([`Fetching`]), and
 //! how fast content may go ([`SendPace`]).
 
+use std::fs;
+use std::io;
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use common::BlobRef;
+use common::content::BlobHash;
 use common::wire::peer::{PeerGet, PeerReport, PeerSource};
 use common::wire::stream::{GetReply, Open};
 use quinn::VarInt;
 use tokio::time::Instant;
 
 use super::pieces::{Incoming, Patience, send_file};
-use super::{Arriving, BlobStore, ByteCount};
+use super::{Arriving, BlobStore, ByteCount, IncomingBlob};
 use crate::channel::Channel;
 use crate::endpoint::Connection;
 use crate::error::LinkError;
@@ -88,15 +92,48 @@ pub struct Fetching {
     turn: Arriving,
 }
 
+/// The sender in the names of the parts of all that is fetched.
+const MASTER: &str = "master";
+
 impl BlobStore {
     /// Begins to bring a blob in; `None` if it is here, perhaps since somebody else has.
     pub async fn fetching(&self, blob: BlobRef) -> Option<Fetching> {
-        let turn = self.turn(blob.hash, "master").await;
+        let turn = self.turn(blob.hash, MASTER).await;
         (!self.has(&blob)).then(|| Fetching {
             store: self.clone(),
             blob,
             turn,
         })
+    }
+
+    /// Returns the path at which [`Self::fetching`] keeps what has come of a blob until it is whole.
+    pub fn fetched_part(&self, hash: &BlobHash) -> PathBuf {
+        self.part_path(&IncomingBlob {
+            hash: *hash,
+            from: MASTER.to_owned(),
+        })
+    }
+
+    /// Lists what has come of blobs that are not whole, each with its bytes and the time at which some of it came last.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub fn fetched_parts(&self) -> io::Result<Vec<(BlobHash, u64, SystemTime)>> {
+        let mut all = Vec::new();
+        for part in fs::read_dir(self.root.join("incoming"))? {
+            let part = part?;
+            let name = part.file_name();
+            let hash = name.to_str().and_then(|name| {
+                let name = name.strip_prefix(MASTER)?.strip_prefix('.')?;
+                name.strip_suffix(".part")?.parse().ok()
+            });
+
+            if let Some(hash) = hash {
+                let meta = part.metadata()?;
+                all.push((hash, meta.len(), meta.modified()?));
+            }
+        }
+        Ok(all)
     }
 }
 

@@ -1,9 +1,11 @@
 //! The books of the cache: its entries, their users, and the order in which they are evicted.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::sync::Arc;
 
 use common::content::BlobHash;
+use link::BlobStore;
 
 use super::tree::UnpackedTree;
 use crate::os::FileStamp;
@@ -26,6 +28,8 @@ pub(super) enum CacheKey {
     File(BlobHash),
     /// A tree by its list.
     Tree(BlobHash),
+    /// What has come of a file that is not whole.
+    Part(BlobHash),
 }
 
 #[derive(Debug)]
@@ -40,6 +44,22 @@ pub(super) struct CacheEntry {
 }
 
 impl CacheIndex {
+    /// Makes the books of the files in a store and of what has come of others, by their age.
+    pub(super) fn of(store: &BlobStore) -> io::Result<Self> {
+        let files = store.list()?.into_iter();
+        let files = files.map(|(blob, at)| (at, CacheKey::File(blob.hash), blob.size));
+        let parts = store.fetched_parts()?.into_iter();
+        let parts = parts.map(|(hash, size, at)| (at, CacheKey::Part(hash), size));
+        let mut found: Vec<_> = files.chain(parts).collect();
+        found.sort_unstable();
+
+        let mut books = Self::default();
+        for (_, key, size) in found {
+            books.enter(key, size, 0);
+        }
+        Ok(books)
+    }
+
     /// Records that a file or tree of this size is here, was used now, and has so many more users from now on.
     pub(super) fn enter(&mut self, key: CacheKey, size: u64, users: u32) -> &mut CacheEntry {
         self.uses += 1;
@@ -70,6 +90,29 @@ impl CacheIndex {
             if entry.users == 0 {
                 self.idle.insert((entry.used, key));
             }
+        }
+    }
+
+    /// Records that this has another size now.
+    pub(super) fn resize(&mut self, key: CacheKey, size: u64) {
+        if let Some(entry) = self.entries.get_mut(&key) {
+            self.total = self.total - entry.size + size;
+            entry.size = size;
+        }
+    }
+
+    /// Records that somebody has let go of a part of which so many bytes are here. It stays if there are some, or if
+    /// somebody else goes on with it.
+    pub(super) fn let_go_part(&mut self, key: CacheKey, size: u64) {
+        self.let_go(key);
+        let Some(entry) = self.entries.get(&key).filter(|entry| entry.users == 0) else {
+            return;
+        };
+        let used = entry.used;
+        self.resize(key, size);
+        if size == 0 {
+            self.idle.remove(&(used, key));
+            self.entries.remove(&key);
         }
     }
 
