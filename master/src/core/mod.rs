@@ -41,7 +41,7 @@ use std::time::Duration;
 
 use common::event::GridEvent;
 use common::wire::{Refusal, RefusalCode};
-use common::{AttemptId, HostId, Incarnation, JobId, Span, Time};
+use common::{AttemptId, HostId, Incarnation, JobId, Span, TaskId, Time};
 use link::{Contents, LinkError};
 use scheduler::{Effect, Event, Scheduler, Settings};
 use tokio::sync::mpsc::UnboundedSender;

@@ -2,6 +2,7 @@
 //! statements of one text that SQLite and PostgreSQL both understand. Parameters are `$1`, `$2` and
 //! so on, and first appear in this order, since SQLite numbers them so.
 
+use common::TaskId;
 use common::view::StandbyView;
 use rusqlite::Connection;
 

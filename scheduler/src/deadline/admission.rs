@@ -89,9 +89,9 @@ pub(crate) struct AdmissionTest<'a> {
 
 /// The scheduler's state as seen by one way of computing the calendar, its `Reckoning`.
 pub(crate) struct Reckoner<'a> {
-    scheduler: &'a Scheduler,
+    pub(super) scheduler: &'a Scheduler,
     reckoning: Reckoning,
-    now: Time,
+    pub(super) now: Time,
     /// The predicted end of attempts that should have ended already.
     soonest: Time,
     stretch: f64,
@@ -249,54 +249,6 @@ impl Scheduler {
             .chain(PRIOR_SCORES);
         let kept = errors.filter(|error| *error <= most + 1e-6).count();
         kept as f64 / (seen.len() + PRIOR_SCORES.len()) as f64
-    }
-
-    /// Predicts the completion of the last task of a job with a promise; `None` where no host that
-    /// takes work would do for all of them.
-    pub(crate) fn promised_finish(&self, id: JobId, now: Time) -> Option<Time> {
-        self.promised_finishes(&[id], now).remove(&id)
-    }
-
-    /// Predicts the completions of the last tasks of these jobs with a promise: of each, its running
-    /// tasks end with the first of their attempts, and its waiting ones behind those before them.
-    /// The line is put on the calendar once for all of them. Left out are jobs for whose tasks no
-    /// host that takes work would do.
-    pub(crate) fn promised_finishes(&self, ids: &[JobId], now: Time) -> BTreeMap<JobId, Time> {
-        let mut alike: Vec<(Reckoning, Vec<&Job>)> = Vec::new();
-        for job in ids.iter().filter_map(|id| self.jobs.table.get(id)) {
-            let Some(reckoning) = job.policy.admission.reckoning() else {
-                continue;
-            };
-            match alike.iter_mut().find(|(of, _)| *of == reckoning) {
-                Some((_, jobs)) => jobs.push(job),
-                None => alike.push((reckoning, vec![job])),
-            }
-        }
-
-        let finishes = |(reckoning, jobs): (Reckoning, Vec<&Job>)| {
-            self.reckoner(reckoning, now).promised_finishes(&jobs)
-        };
-        alike.into_iter().flat_map(finishes).collect()
-    }
-
-    /// Predicts the start of the first waiting task of each of these jobs with a promise; jobs for
-    /// which no host would do are left out.
-    pub(crate) fn promised_first(&self, ids: &BTreeSet<JobId>, now: Time) -> BTreeMap<JobId, Time> {
-        let mut jobs = ids.iter().filter_map(|id| self.jobs.table.get(id));
-        let Some(reckoning) = jobs.find_map(|job| job.policy.admission.reckoning()) else {
-            return BTreeMap::new();
-        };
-        let reckoner = self.reckoner(reckoning, now);
-        let mut calendar = reckoner.calendar(&BTreeSet::new());
-        let mut first = BTreeMap::new();
-        reckoner.stack_line(&mut calendar, &BTreeSet::new(), |job, _, entry| {
-            if ids.contains(&job.rank.job) {
-                first.entry(job.rank.job).or_insert(entry.start);
-            }
-            first.len() < ids.len()
-        });
-
-        first
     }
 
     /// Returns the tasks with a promise that start now, with their hosts. A slot that the calendar
@@ -504,7 +456,7 @@ impl<'a> Reckoner<'a> {
     }
 
     /// Predicts the end of a live attempt.
-    fn end(&self, host: &Host, attempt: AttemptId, load: &HostAttempt) -> Time {
+    pub(super) fn end(&self, host: &Host, attempt: AttemptId, load: &HostAttempt) -> Time {
         let job = self.scheduler.jobs.table.get(&attempt.task.job);
         // An attempt of an unrequested task can be preempted.
         let Some(job) = job.filter(|job| !job.only_disclosed(attempt.task.index)) else {
@@ -577,7 +529,7 @@ impl<'a> Reckoner<'a> {
 
     /// Returns how much later than `end` a live attempt is expected to end, where disturbances count:
     /// it stands still, or its host is silent, and it starts again elsewhere if it is gone.
-    fn delay(&self, host: &Host, load: &HostAttempt, job: &Job, index: u32) -> Span {
+    pub(super) fn delay(&self, host: &Host, load: &HostAttempt, job: &Job, index: u32) -> Span {
         if !self.reckoning.inflated {
             return Span::ZERO;
         }
@@ -700,44 +652,6 @@ impl<'a> Reckoner<'a> {
                 }
             }
         }
-    }
-
-    /// Predicts the completions of these jobs, of which each has a promise.
-    fn promised_finishes(&self, jobs: &[&Job]) -> BTreeMap<JobId, Time> {
-        let ends = |job: &&Job| {
-            let last = self.running_end(job).unwrap_or(self.now);
-            (job.rank.job, (last, job.waiting()))
-        };
-        let mut ends: BTreeMap<JobId, (Time, u64)> = jobs.iter().map(ends).collect();
-        let behind = jobs.iter().map(|job| job.rank).max();
-
-        let mut calendar = self.calendar(&BTreeSet::new());
-        self.stack_line(&mut calendar, &BTreeSet::new(), |job, task, entry| {
-            if let Some((last, waiting)) = ends.get_mut(&job.rank.job) {
-                *last = entry.finish.max(*last);
-                *waiting = waiting.saturating_sub(u64::from(task.is_some()));
-            }
-            Some(job.rank) <= behind
-        });
-
-        let placed = |(id, (last, waiting))| (waiting == 0).then_some((id, last));
-        ends.into_iter().filter_map(placed).collect()
-    }
-
-    /// Returns the expected end of the last one of the job's running tasks.
-    fn running_end(&self, job: &Job) -> Option<Time> {
-        let mut ends: BTreeMap<u32, Time> = BTreeMap::new();
-        for copy in job.copies() {
-            let host = self.scheduler.hosts.table.get(&copy.host);
-            let load = host.and_then(|host| Some((host, host.books.get(&copy.attempt)?)));
-            let Some((host, load)) = load else { continue };
-            let index = copy.attempt.task.index;
-
-            let end = self.end(host, copy.attempt, load) + self.delay(host, load, job, index);
-            let first = ends.entry(index).or_insert(end);
-            *first = end.min(*first);
-        }
-        ends.into_values().max()
     }
 
     /// Puts the waiting tasks with a promise on the calendar until `each` returns `false`, except

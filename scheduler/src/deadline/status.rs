@@ -1,10 +1,12 @@
-//! The state of a promise: the predicted completion of its job, and the obstacles to it. Promises
+//! The predicted completions of jobs with a promise, and the state of promises. Promises
 //! are made in `admission`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use common::{JobId, Time};
 
+use crate::deadline::admission::Reckoner;
+use crate::policy::admission::Reckoning;
 use crate::state::job::Job;
 use crate::state::scheduler::Scheduler;
 
@@ -81,5 +83,93 @@ impl Scheduler {
             again: job.requeued.len(),
             open: job.unsettled(),
         })
+    }
+
+    /// Predicts the completion of the last task of a job with a promise; `None` where no host that
+    /// takes work would do for all of them.
+    pub(crate) fn promised_finish(&self, id: JobId, now: Time) -> Option<Time> {
+        self.promised_finishes(&[id], now).remove(&id)
+    }
+
+    /// Predicts the completions of the last tasks of these jobs with a promise: of each, its running
+    /// tasks end with the first of their attempts, and its waiting ones behind those before them.
+    /// The line is put on the calendar once for all of them. Left out are jobs for whose tasks no
+    /// host that takes work would do.
+    pub(crate) fn promised_finishes(&self, ids: &[JobId], now: Time) -> BTreeMap<JobId, Time> {
+        let mut alike: Vec<(Reckoning, Vec<&Job>)> = Vec::new();
+        for job in ids.iter().filter_map(|id| self.jobs.table.get(id)) {
+            let Some(reckoning) = job.policy.admission.reckoning() else {
+                continue;
+            };
+            match alike.iter_mut().find(|(of, _)| *of == reckoning) {
+                Some((_, jobs)) => jobs.push(job),
+                None => alike.push((reckoning, vec![job])),
+            }
+        }
+
+        let finishes = |(reckoning, jobs): (Reckoning, Vec<&Job>)| {
+            self.reckoner(reckoning, now).promised_finishes(&jobs)
+        };
+        alike.into_iter().flat_map(finishes).collect()
+    }
+
+    /// Predicts the start of the first waiting task of each of these jobs with a promise; jobs for
+    /// which no host would do are left out.
+    pub(crate) fn promised_first(&self, ids: &BTreeSet<JobId>, now: Time) -> BTreeMap<JobId, Time> {
+        let mut jobs = ids.iter().filter_map(|id| self.jobs.table.get(id));
+        let Some(reckoning) = jobs.find_map(|job| job.policy.admission.reckoning()) else {
+            return BTreeMap::new();
+        };
+        let reckoner = self.reckoner(reckoning, now);
+        let mut calendar = reckoner.calendar(&BTreeSet::new());
+        let mut first = BTreeMap::new();
+        reckoner.stack_line(&mut calendar, &BTreeSet::new(), |job, _, entry| {
+            if ids.contains(&job.rank.job) {
+                first.entry(job.rank.job).or_insert(entry.start);
+            }
+            first.len() < ids.len()
+        });
+
+        first
+    }
+}
+
+impl Reckoner<'_> {
+    /// Predicts the completions of these jobs, of which each has a promise.
+    fn promised_finishes(&self, jobs: &[&Job]) -> BTreeMap<JobId, Time> {
+        let ends = |job: &&Job| {
+            let last = self.running_end(job).unwrap_or(self.now);
+            (job.rank.job, (last, job.waiting()))
+        };
+        let mut ends: BTreeMap<JobId, (Time, u64)> = jobs.iter().map(ends).collect();
+        let behind = jobs.iter().map(|job| job.rank).max();
+
+        let mut calendar = self.calendar(&BTreeSet::new());
+        self.stack_line(&mut calendar, &BTreeSet::new(), |job, task, entry| {
+            if let Some((last, waiting)) = ends.get_mut(&job.rank.job) {
+                *last = entry.finish.max(*last);
+                *waiting = waiting.saturating_sub(u64::from(task.is_some()));
+            }
+            Some(job.rank) <= behind
+        });
+
+        let placed = |(id, (last, waiting))| (waiting == 0).then_some((id, last));
+        ends.into_iter().filter_map(placed).collect()
+    }
+
+    /// Returns the expected end of the last one of the job's running tasks.
+    fn running_end(&self, job: &Job) -> Option<Time> {
+        let mut ends: BTreeMap<u32, Time> = BTreeMap::new();
+        for copy in job.copies() {
+            let host = self.scheduler.hosts.table.get(&copy.host);
+            let load = host.and_then(|host| Some((host, host.books.get(&copy.attempt)?)));
+            let Some((host, load)) = load else { continue };
+            let index = copy.attempt.task.index;
+
+            let end = self.end(host, copy.attempt, load) + self.delay(host, load, job, index);
+            let first = ends.entry(index).or_insert(end);
+            *first = end.min(*first);
+        }
+        ends.into_values().max()
     }
 }
