@@ -610,16 +610,6 @@ impl Shell {
         self.peers.lend(decision.slots(self.facts.slots) > 0);
     }
 
-    /// Reports the host's loan to the master if it has changed.
-    fn lend(&mut self, now: Time) {
-        let loan = self.policy.loan();
-        let until = loan.map(|loan| now + loan.left);
-        if self.lent.is_news(until) {
-            self.lent = ReportedLoan::Told(until);
-            self.say(ToMaster::Lent(loan));
-        }
-    }
-
     /// Returns the state of the worker, for its owner.
     fn report(&mut self) -> StatusReport {
         let now = self.now();

@@ -1,7 +1,10 @@
-//! The host's loan as the master was told of it: for how long its owner's hours lend it. When it is
-//! told is decided in [`super::Shell`].
+//! The host's loan as the master was told of it: for how long its owner's hours lend it. It is told
+//! by [`Shell`].
 
+use common::wire::worker::ToMaster;
 use common::{Span, Time};
+
+use super::Shell;
 
 /// The end of the host's loan as last reported to the master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +30,18 @@ impl ReportedLoan {
             }
             (ReportedLoan::Told(told), until) => told != until,
             (ReportedLoan::Untold, _) => true,
+        }
+    }
+}
+
+impl Shell {
+    /// Reports the host's loan to the master if it has changed.
+    pub(super) fn lend(&mut self, now: Time) {
+        let loan = self.policy.loan();
+        let until = loan.map(|loan| now + loan.left);
+        if self.lent.is_news(until) {
+            self.lent = ReportedLoan::Told(until);
+            self.say(ToMaster::Lent(loan));
         }
     }
 }
