@@ -499,6 +499,11 @@ pub enum BadJob {
         "the file of standard output or standard error cannot have `%{{PLATFORM}}` in its name"
     )]
     StreamPlatform,
+    /// A stream would be written to the file of the other one, or of an output.
+    #[error(
+        "`{0}` is to be the file of a stream and of something else, and it can hold one of them: give each a name of its own"
+    )]
+    StreamFileTwice(String),
     /// An input has no content for any platform.
     #[error("the input `{0}` has no build for any platform")]
     NoBuild(String),
@@ -759,6 +764,7 @@ impl CommandSpec {
         if file(&self.stdout) || file(&self.stderr) {
             return Err(BadJob::StreamPlatform);
         }
+        self.check_stream_files()?;
 
         match &self.stdin {
             Some(stdin) if !self.inputs.iter().any(|input| input.name == *stdin) => {
@@ -783,6 +789,20 @@ impl CommandSpec {
             let next = names.range(inside.clone()..).next();
             if let Some((_, other)) = next.filter(|(lower, _)| lower.starts_with(&inside)) {
                 return Err(BadJob::InputInTree((*other).to_owned(), name.to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that no stream's file has the name of the other one, or of an output. What a pattern
+    /// matches is known only later.
+    fn check_stream_files(&self) -> Result<(), BadJob> {
+        let mut names: BTreeSet<&str> = self.outputs.iter().map(Template::as_str).collect();
+        for stream in [&self.stdout, &self.stderr] {
+            if let Capture::File(name) = stream
+                && !names.insert(name.as_str())
+            {
+                return Err(BadJob::StreamFileTwice(name.to_string()));
             }
         }
         Ok(())

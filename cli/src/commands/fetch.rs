@@ -5,6 +5,7 @@ mod apart;
 mod earlier;
 mod unfinished;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -442,16 +443,24 @@ fn wanted(outputs: &[OutputView], dir: &Path, dirs: TaskDirs) -> Result<Vec<Want
             let path = base.join(&name);
             let apart = is_archive(name.as_str())
                 && (output.warnings.iter()).any(|said| said.contains(&format!("`{name}`")));
-            all.insert(
-                path.clone(),
-                WantedFile {
-                    task,
-                    path,
-                    content,
-                    executable,
-                    apart,
-                },
-            );
+            let Entry::Vacant(free) = all.entry(path.clone()) else {
+                return Err(Failure::new(
+                    Exit::Error,
+                    "same-name",
+                    format!(
+                        "task {task} left an output `{name}`, and printed to a file of that name"
+                    ),
+                    "see what it printed with deskgrid job cat, or leave the task out with --tasks; submit with another \
+                     name after --stdout or --stderr",
+                ));
+            };
+            free.insert(WantedFile {
+                task,
+                path,
+                content,
+                executable,
+                apart,
+            });
         }
     }
 
@@ -678,6 +687,13 @@ mod tests {
         )
         .unwrap_err();
         assert_eq!(failure.code, "bad-name");
+    }
+
+    #[test]
+    fn no_file_takes_the_place_of_another_one_of_the_same_name() {
+        let output = output(3, "a", Some("a"));
+        let failure = wanted(&[output], Path::new("d"), TaskDirs::None).unwrap_err();
+        assert_eq!(failure.code, "same-name");
     }
 
     #[test]

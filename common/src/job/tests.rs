@@ -107,6 +107,23 @@ fn content_that_is_named_several_times_is_listed_once() {
 }
 
 #[test]
+fn a_stream_has_a_file_of_its_own() {
+    let checked = |stdout: &str, stderr: &str| {
+        let mut c = command();
+        c.outputs = vec!["result.txt".parse().unwrap(), "*.log".parse().unwrap()];
+        c.stdout = Capture::File(stdout.parse().unwrap());
+        c.stderr = Capture::File(stderr.parse().unwrap());
+        job(Work::Command(c)).check()
+    };
+
+    assert_eq!(checked("out", "err"), Ok(()));
+    let twice = |name: &str| Err(BadJob::StreamFileTwice(name.into()));
+    assert_eq!(checked("%{ITEM}", "%{ITEM}"), twice("%{ITEM}"));
+    assert_eq!(checked("result.txt", "err"), twice("result.txt"));
+    assert_eq!(checked("out", "result.txt"), twice("result.txt"));
+}
+
+#[test]
 fn each_kind_of_nonsense_is_refused() {
     let with = |change: fn(&mut CommandSpec)| {
         let mut c = command();
