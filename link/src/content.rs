@@ -26,6 +26,11 @@ pub use fetch::{Fetching, SendPace, serve_host};
 pub use pieces::{ContentSource, FilePieces};
 use pieces::{CountedSource, Incoming, PIECE, send_file};
 
+/// The longest time in which an end that stopped content says why.
+const REASON_PATIENCE: Duration = Duration::from_secs(5);
+/// The longest name of a file that file systems take, in bytes.
+const LONGEST_FILE_NAME: usize = 255;
+
 /// A directory of blobs, each under its hash, each verified before it got that name. Cloning gives
 /// another handle.
 #[derive(Debug, Clone)]
@@ -484,7 +489,14 @@ pub async fn get(
 /// Returns the path at which [`fetch_file`] keeps what has come of a blob, until it is whole.
 pub fn part_of(path: &Path, blob: &BlobRef) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.part", blob.hash));
+    let end = format!(".{}.part", blob.hash);
+    // Where the end has no room behind it, a hash stands for the name: a piece of it could be that of another
+    // file, too.
+    if name.len() + end.len() > LONGEST_FILE_NAME {
+        let hash = hash_bytes(name.as_encoded_bytes()).hash;
+        name = hash.to_string().into();
+    }
+    name.push(end);
     path.with_file_name(name)
 }
 
@@ -584,8 +596,10 @@ pub(crate) async fn put_counted(
 
     count.add_there(offset);
     let pace = SendPace::counting(count);
-    send_file(&mut channel.tx, path, offset, false, &pace).await?;
-    finish_put(&mut channel).await
+    match send_file(&mut channel.tx, path, offset, false, &pace).await {
+        Ok(_) => finish_put(&mut channel).await,
+        Err(error) => Err(reason_of(&mut channel, error).await),
+    }
 }
 
 /// Gives the other end these bytes, which are `blob`, unless it has them.
@@ -603,7 +617,9 @@ pub async fn put_bytes(
             .ok()
             .and_then(|offset| bytes.get(offset..))
             .unwrap_or_default();
-        channel.tx.raw().write_all(rest).await?;
+        if let Err(error) = channel.tx.raw().write_all(rest).await {
+            return Err(reason_of(&mut channel, error.into()).await);
+        }
         finish_put(&mut channel).await?;
     }
 
@@ -614,6 +630,17 @@ async fn put_reply(channel: &mut Channel) -> Result<PutReply, LinkError> {
     match channel.rx.expect().await? {
         PutReply::Refused(refusal) => Err(refusal.into()),
         reply => Ok(reply),
+    }
+}
+
+/// Returns why the sending of content failed: who stops it says after that what was wrong.
+async fn reason_of(channel: &mut Channel, error: LinkError) -> LinkError {
+    if !matches!(error, LinkError::Closed(_)) {
+        return error;
+    }
+    match tokio::time::timeout(REASON_PATIENCE, put_reply(channel)).await {
+        Ok(Err(refused @ LinkError::Refused(_))) => refused,
+        _ => error,
     }
 }
 
@@ -832,6 +859,20 @@ mod tests {
             fs::read_dir(dir.path().join("incoming")).unwrap().count(),
             0
         );
+    }
+
+    #[test]
+    fn a_part_has_a_name_that_a_disk_takes_and_no_other_file_has() {
+        let blob = hash_bytes(b"hello");
+        let part = |name: &str| part_of(Path::new("d").join(name).as_path(), &blob);
+        let short = PathBuf::from(format!("d/out.{}.part", blob.hash));
+        assert_eq!(part("out"), short);
+
+        let long = "x".repeat(254);
+        let parts = [part(&(long.clone() + "a")), part(&(long + "b"))];
+        assert!(parts[0] != parts[1] && parts[0].parent() == short.parent());
+        let fits = |part: &PathBuf| part.file_name().unwrap().len() <= LONGEST_FILE_NAME;
+        assert!(parts.iter().all(fits), "{parts:?}");
     }
 
     #[test]

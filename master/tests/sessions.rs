@@ -1291,15 +1291,16 @@ async fn content_is_verified_kept_once_and_given_back() {
     client.fetch(blob, &other).await.unwrap();
     assert_eq!(std::fs::read(&other).unwrap(), bytes);
 
-    let lie = link::content::put_bytes(
-        client.connection(),
-        b"other",
-        common::BlobRef { size: 5, ..blob },
-    )
-    .await;
+    let lie = async |bytes: &[u8]| {
+        let named = common::BlobRef { size: 5, ..blob };
+        let lie = link::content::put_bytes(client.connection(), bytes, named).await;
+        code(&lie.err().unwrap())
+    };
 
     // Not for good: the sender may send it again.
-    assert_eq!(code(&lie.err().unwrap()), RefusalCode::Conflict);
+    assert_eq!(lie(b"other").await, RefusalCode::Conflict);
+    // The reason comes although the sending is stopped long before its end.
+    assert_eq!(lie(&vec![0; 32 << 20]).await, RefusalCode::Conflict);
 }
 
 #[tokio::test(flavor = "multi_thread")]
