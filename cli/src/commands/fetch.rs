@@ -101,8 +101,25 @@ enum FileThere {
     Nothing,
     /// The same one, which is kept.
     Same,
+    /// The entries of the archive, so many, which was unpacked and is not fetched again.
+    Unpacked(usize),
     /// One that is replaced: what an earlier attempt left, or `--force`.
     Replaced,
+}
+
+impl FileThere {
+    /// Whether nothing is fetched.
+    fn stays(self) -> bool {
+        matches!(self, Self::Same | Self::Unpacked(_))
+    }
+
+    /// The number of files, links and directories that came of an archive before.
+    fn unpacked(self) -> Option<usize> {
+        match self {
+            Self::Unpacked(entries) => Some(entries),
+            _ => None,
+        }
+    }
 }
 
 impl WantedFile {
@@ -199,8 +216,8 @@ pub(super) async fn run(
         state: unfinished.state_of(wanted.task).to_string(),
         path: wanted.path.clone(),
         bytes: wanted.content.size(),
-        kept: *there == FileThere::Same,
-        unpacked: None,
+        kept: there.stays(),
+        unpacked: there.unpacked(),
     };
     let mut document = Fetched {
         job: job.job.0,
@@ -216,17 +233,19 @@ pub(super) async fn run(
         .cloned()
         .partition(|warned| warned.archive.is_some());
     tell(&lost);
-    let count = |of: FileThere| planned.iter().filter(|(_, there)| *there == of).count();
-    let kept = count(FileThere::Same);
-    let replaced = count(FileThere::Replaced);
-
-    let archives: Vec<usize> = (0..planned.len())
-        .filter(|at| planned[*at].0.apart)
+    let kept: usize = (planned.iter().filter(|(_, there)| there.stays()))
+        .map(|(_, there)| there.unpacked().unwrap_or(1))
+        .sum();
+    let replaced = planned
+        .iter()
+        .filter(|(_, there)| *there == FileThere::Replaced)
+        .count();
+    let archives: Vec<(usize, WantedFile)> = (planned.iter().enumerate())
+        .filter(|(_, (file, there))| file.apart && there.unpacked().is_none())
+        .map(|(at, (file, _))| (at, file.clone()))
         .collect();
 
-    let new = planned
-        .iter()
-        .filter(|(_, there)| *there != FileThere::Same);
+    let new = planned.iter().filter(|(_, there)| !there.stays());
     let bytes = new.map(|(file, _)| file.blob_size()).sum();
     remember(&mut earlier, &planned, &unfinished);
     let transfer = ShownTransfer {
@@ -240,8 +259,10 @@ pub(super) async fn run(
         .await?;
     earlier.save();
     let finishing = async {
-        for at in archives {
-            unpack(&mut document.files[at], into.force).await?;
+        for (at, archive) in archives {
+            let stays = unfinished.state_of(archive.task) == TaskState::Finished;
+            let unpacked = unpack(archive, stays, into.force, &mut earlier);
+            document.files[at].unpacked = unpacked.await?;
         }
         tell(&left_apart(apart, &document.files));
         if let Some(file) = &into.manifest {
@@ -251,47 +272,56 @@ pub(super) async fn run(
         Ok(())
     };
     interruptible(finishing, || transfer.interruption(bytes)).await?;
-    let text = || {
-        let there = |number: usize, what: &str| match number {
-            0 => String::new(),
-            1 => format!("; 1 was {what}"),
-            number => format!("; {number} were {what}"),
-        };
-        let fetched: usize = (document.files.iter())
-            .map(|file| file.unpacked.unwrap_or(1))
-            .sum();
-        let there = there(kept, "already there") + &there(replaced, "replaced");
-        format!(
-            "job {}: {} in {}{there}\n",
-            job.job,
-            plural(fetched as u64, "file"),
-            into.dir.display()
-        )
-    };
-
+    let text = || document.summary(kept, replaced);
     context
         .out
         .show(&document, text, || vec![job.job.to_string()])?;
     Ok(unfinished.exit())
 }
 
-/// Stores that files of unfinished tasks are fetched. Those of finished ones, which stay as they are, are
-/// taken out, to be stored once they are there.
+impl Fetched {
+    /// Returns a line for people; so many files were there already, and so many were replaced.
+    fn summary(&self, kept: usize, replaced: usize) -> String {
+        let there = |number: usize, what: &str| match number {
+            0 => String::new(),
+            1 => format!("; 1 was {what}"),
+            number => format!("; {number} were {what}"),
+        };
+        let fetched: usize = (self.files.iter())
+            .map(|file| file.unpacked.unwrap_or(1))
+            .sum();
+        let there = there(kept, "already there") + &there(replaced, "replaced");
+        let files = plural(fetched as u64, "file");
+        format!(
+            "job {}: {files} in {}{there}\n",
+            self.job,
+            self.into.display()
+        )
+    }
+}
+
+/// Stores that files of unfinished tasks are fetched, beside what they replace: the fetch may be interrupted.
+/// What they replace is taken out then, and so are those of finished tasks, which stay as they are: that is to
+/// be stored once all of them are there.
 fn remember(
     earlier: &mut EarlierFiles,
     planned: &[(WantedFile, FileThere)],
     unfinished: &UnfinishedTasks,
 ) {
-    let (finished, others): (Vec<_>, Vec<_>) = planned
-        .iter()
-        .partition(|(file, _)| unfinished.state_of(file.task) == TaskState::Finished);
-    for (file, _) in others {
+    let others = || {
+        let files = planned.iter().map(|(file, _)| file);
+        files.filter(|file| unfinished.state_of(file.task) != TaskState::Finished)
+    };
+    for file in others() {
         earlier.add(&file.path, file.blob());
     }
     earlier.save();
 
-    for (file, _) in finished {
+    for (file, _) in planned {
         earlier.remove(&file.path);
+    }
+    for file in others() {
+        earlier.add(&file.path, file.blob());
     }
 }
 
@@ -301,22 +331,46 @@ fn left_in(wanted: &[WantedFile], dir: &Path, dirs: TaskDirs) -> BTreeMap<TaskId
     wanted.iter().map(place).collect()
 }
 
-/// Unpacks an [`APART_ARCHIVE`], where this system has such names.
-async fn unpack(file: &mut FetchedFile, force: bool) -> Result<(), Failure> {
-    let path = file.path.clone();
-    let work = tokio::task::spawn_blocking(move || apart::unpack(&path, force));
-    let unpacked = work
-        .await
-        .map_err(|error| parallel::interrupted(&error))?
-        .map_err(|error| Failure::io(format!("cannot unpack {}", file.path.display()), &error))?;
+/// Unpacks an [`APART_ARCHIVE`], where this system has such names, and stores what came of it; a later fetch
+/// replaces that, unless it `stays`. Returns the number of entries if all have their places.
+async fn unpack(
+    archive: WantedFile,
+    stays: bool,
+    force: bool,
+    earlier: &mut EarlierFiles,
+) -> Result<Option<usize>, Failure> {
+    let known = std::mem::take(earlier);
+    let path = archive.path.clone();
+    let work = tokio::task::spawn_blocking(move || {
+        let may_replace = |path: &Path, there: &BlobRef| force || known.has(path, there);
+        let unpacked = apart::unpack(&path, &may_replace);
+        (unpacked, known)
+    });
+    let (unpacked, known) = work.await.map_err(|error| parallel::interrupted(&error))?;
+    *earlier = known;
+    let shown = archive.path.display();
+    let unpacked =
+        unpacked.map_err(|error| Failure::io(format!("cannot unpack {shown}"), &error))?;
 
-    if unpacked.left.is_empty() {
-        file.unpacked = Some(unpacked.made);
+    for (path, content) in &unpacked.made {
+        earlier.remove(path);
+        if let Some(content) = content.filter(|_| !stays) {
+            earlier.add(path, content);
+        }
     }
+    let made = unpacked.is_whole().then_some(unpacked.made.len());
+    if made.is_some() {
+        earlier.add_unpacked(&archive.path, archive.blob(), unpacked.made);
+    }
+    earlier.save();
+
     for why in unpacked.left.iter().take(MOST_NOTES) {
-        note(&format!("{} is kept: {why}", file.path.display()));
+        note(&format!("{shown} is kept: {why}"));
     }
-    Ok(())
+    match unpacked.differ.first() {
+        Some(path) => Err(differs(path)),
+        None => Ok(made),
+    }
 }
 
 /// A line of the list of fetched files.
@@ -496,7 +550,8 @@ fn there(wanted: &WantedFile, force: bool, earlier: &EarlierFiles) -> Result<Fil
     let path = &wanted.path;
     let found = match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Ok(FileThere::Nothing);
+            let unpacked = earlier.unpacked(path, &wanted.blob());
+            return Ok(unpacked.map_or(FileThere::Nothing, FileThere::Unpacked));
         }
         Err(error) => {
             let what = format!("cannot look at {}", path.display());
@@ -510,13 +565,18 @@ fn there(wanted: &WantedFile, force: bool, earlier: &EarlierFiles) -> Result<Fil
         Some(found) if found == wanted.blob() => Ok(FileThere::Same),
         Some(found) if earlier.has(path, &found) => Ok(FileThere::Replaced),
         _ if force => Ok(FileThere::Replaced),
-        _ => Err(Failure::new(
-            Exit::Error,
-            "exists",
-            format!("{} is there already and differs", path.display()),
-            "fetch into another directory, or use --force",
-        )),
+        _ => Err(differs(path)),
     }
+}
+
+/// Returns the failure of a fetch that would overwrite a file of the user's.
+fn differs(path: &Path) -> Failure {
+    Failure::new(
+        Exit::Error,
+        "exists",
+        format!("{} is there already and differs", path.display()),
+        "fetch into another directory, or use --force",
+    )
 }
 
 /// Writes everything that one attempt left into `dir`, which is empty: its files, and its standard
@@ -544,7 +604,7 @@ pub(super) async fn lay_out(
 async fn bring(session: &Session, planned: Vec<(WantedFile, FileThere)>) -> Result<(), Failure> {
     let new = planned
         .into_iter()
-        .filter(|(_, there)| *there != FileThere::Same)
+        .filter(|(_, there)| !there.stays())
         .map(|(file, _)| file);
     let new: Vec<WantedFile> = new.collect();
     let parts: Vec<PathBuf> = new.iter().filter_map(WantedFile::part).collect();

@@ -2,56 +2,103 @@
 //! directories, odd names, and what was too much for a list. The archive comes from another machine:
 //! nothing is made outside its directory, and no link leads out of it.
 
-#[cfg(unix)]
 use std::collections::BTreeMap;
+use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use common::content::BlobRef;
+
+/// The files, links and directories that came of an archive, by path. What stands for their content is that of
+/// [`found`].
+pub(super) type UnpackedEntries = BTreeMap<PathBuf, Option<BlobRef>>;
 
 /// The outcome of [`unpack`].
 #[derive(Debug, Default)]
 pub(super) struct Unpacked {
-    /// The number of files, links and directories made, or there already.
-    pub(super) made: usize,
-    /// The reasons why the others were not; the archive is removed if there is none.
+    /// What was made, or there already.
+    pub(super) made: UnpackedEntries,
+    /// The reasons why others were not.
     pub(super) left: Vec<String>,
+    /// The paths of those in whose places something else is. The archive is removed if all was made.
+    pub(super) differ: Vec<PathBuf>,
+}
+
+impl Unpacked {
+    /// Whether every entry has its place.
+    pub(super) fn is_whole(&self) -> bool {
+        self.left.is_empty() && self.differ.is_empty()
+    }
+}
+
+/// Returns what is at this path: the content of a file, what stands for the target of a link, and `None` for
+/// everything else, such as a directory. Nothing is there where there is no answer.
+///
+/// # Errors
+/// If it cannot be looked at.
+pub(super) fn found(path: &Path) -> io::Result<Option<Option<BlobRef>>> {
+    let kind = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        meta => meta?.file_type(),
+    };
+    Ok(Some(if kind.is_symlink() {
+        Some(link_content(&fs::read_link(path)?))
+    } else if kind.is_file() {
+        Some(link::content::hash_file(path).map_err(io::Error::other)?)
+    } else {
+        None
+    }))
+}
+
+/// Returns what stands for the content of a link.
+fn link_content(target: &Path) -> BlobRef {
+    let target = target.as_os_str().as_encoded_bytes();
+    link::content::hash_bytes(&[b"link to ", target].concat())
 }
 
 /// Leaves the archive as it is: this system does not know all names that may be in it.
 #[cfg(not(unix))]
-pub(super) fn unpack(_archive: &Path, _force: bool) -> io::Result<Unpacked> {
+pub(super) fn unpack(
+    _archive: &Path,
+    _may_replace: &dyn Fn(&Path, &BlobRef) -> bool,
+) -> io::Result<Unpacked> {
     Ok(Unpacked {
-        made: 0,
         left: vec![
             "this system does not have all of the names in it; tar -xf gives back the others"
                 .to_owned(),
         ],
+        ..Unpacked::default()
     })
 }
 
-/// Unpacks an archive into its directory. What is there already and differs is overwritten only with
-/// `force`.
+/// Unpacks an archive into its directory. A file or link that is there already and differs is overwritten only
+/// if it may be replaced.
 ///
 /// # Errors
 /// If the archive cannot be read, or something cannot be written.
 #[cfg(unix)]
-pub(super) fn unpack(archive: &Path, force: bool) -> io::Result<Unpacked> {
+pub(super) fn unpack(
+    archive: &Path,
+    may_replace: &dyn Fn(&Path, &BlobRef) -> bool,
+) -> io::Result<Unpacked> {
     let parent = archive.parent().unwrap_or(Path::new("."));
     let place = unix::UnpackDir {
         base: parent.canonicalize()?,
-        force,
+        may_replace,
     };
     let mut unpacked = Unpacked::default();
     let mut links = BTreeMap::new();
 
-    let mut tar = tar::Archive::new(io::BufReader::new(std::fs::File::open(archive)?));
+    let mut tar = tar::Archive::new(io::BufReader::new(fs::File::open(archive)?));
     for entry in tar.entries()? {
         let mut entry = entry?;
         let name = entry.path()?.into_owned();
+        let path = place.base.join(&name);
         let made = match place.path_of(&name)? {
             Err(why) => Err(why),
             Ok(path) => match entry.header().entry_type() {
-                tar::EntryType::Directory => unix::make_dir(&path)?,
-                tar::EntryType::Regular => place.write(&path, &mut entry)?,
+                tar::EntryType::Directory => unix::make_dir(&path)?.map(|()| None),
+                tar::EntryType::Regular => place.write(&path, &mut entry)?.map(Some),
                 tar::EntryType::Symlink => {
                     links.insert(path, entry.link_name()?.unwrap_or_default().into_owned());
                     continue;
@@ -59,26 +106,32 @@ pub(super) fn unpack(archive: &Path, force: bool) -> io::Result<Unpacked> {
                 _ => Err("it is neither a file, nor a directory, nor a link"),
             },
         };
-        unpacked.note(&name, made);
+        unpacked.note(&place.base, path, made);
     }
 
     // After all files: so no file is written through a link.
-    for (path, target) in &links {
-        let made = place.link(path, target)?;
-        unpacked.note(path.strip_prefix(&place.base).unwrap_or(path), made);
+    for (path, target) in links {
+        let made = place.link(&path, &target)?;
+        unpacked.note(&place.base, path, made.map(Some));
     }
-    if unpacked.left.is_empty() {
-        std::fs::remove_file(archive)?;
+    if unpacked.is_whole() {
+        fs::remove_file(archive)?;
     }
     Ok(unpacked)
 }
 
 #[cfg(unix)]
 impl Unpacked {
-    fn note(&mut self, name: &Path, made: Result<(), &str>) {
+    fn note(&mut self, base: &Path, path: PathBuf, made: Result<Option<BlobRef>, &str>) {
         match made {
-            Ok(()) => self.made += 1,
-            Err(why) => self.left.push(format!("`{}`: {why}", name.display())),
+            Ok(content) => {
+                self.made.insert(path, content);
+            }
+            Err(unix::DIFFERS) => self.differ.push(path),
+            Err(why) => {
+                let name = path.strip_prefix(base).unwrap_or(&path);
+                self.left.push(format!("`{}`: {why}", name.display()));
+            }
         }
     }
 }
@@ -92,21 +145,24 @@ mod unix {
 
     use common::content::BlobRef;
 
+    use super::{found, link_content};
     use crate::files;
 
-    const DIFFERS: &str = "there is something else already; use --force, or another directory";
+    /// Of an entry in whose place something else is.
+    pub(super) const DIFFERS: &str = "there is something else already";
+    const OTHER_CASE: &str = "this disk takes its name for that of another file";
     const OUTSIDE: &str = "it would lie outside its directory";
     const LEADS_OUT: &str = "it is a link that leads out of its directory, or in a circle";
 
     /// The directory into which is unpacked.
-    pub(super) struct UnpackDir {
+    pub(super) struct UnpackDir<'a> {
         /// Its path without links.
         pub(super) base: PathBuf,
-        /// Whether what differs is overwritten.
-        pub(super) force: bool,
+        /// Whether what is at a path, and differs, is overwritten.
+        pub(super) may_replace: &'a dyn Fn(&Path, &BlobRef) -> bool,
     }
 
-    impl UnpackDir {
+    impl UnpackDir<'_> {
         /// Returns the path of an entry below `base`. Its directories are made, and are no links.
         pub(super) fn path_of(&self, name: &Path) -> io::Result<Result<PathBuf, &'static str>> {
             let mut path = self.base.clone();
@@ -129,51 +185,58 @@ mod unix {
             Ok(Ok(path))
         }
 
-        /// Writes a file; one that differs is overwritten only with `force`.
+        /// Whether there is room for this content at a path: nothing is there, or the same, or what may be
+        /// replaced.
+        fn has_room(&self, path: &Path, content: BlobRef) -> io::Result<Result<(), &'static str>> {
+            match found(path)? {
+                None => Ok(Ok(())),
+                Some(Some(there)) if there == content => Ok(Ok(())),
+                Some(Some(_)) if is_of_other_case(path)? => Ok(Err(OTHER_CASE)),
+                Some(Some(there)) if (self.may_replace)(path, &there) => Ok(Ok(())),
+                Some(_) => Ok(Err(DIFFERS)),
+            }
+        }
+
+        /// Writes a file, where there is room for it, and returns its content.
         pub(super) fn write(
             &self,
             path: &Path,
             entry: &mut tar::Entry<'_, impl Read>,
-        ) -> io::Result<Result<(), &'static str>> {
+        ) -> io::Result<Result<BlobRef, &'static str>> {
             let mode = entry.header().mode().unwrap_or(0o644);
             let parent = path.parent().unwrap_or(&self.base);
             let mut new = tempfile::NamedTempFile::new_in(parent)?;
-            io::copy(entry, &mut new)?;
+            let content = link::content::copy_hashing(entry, &mut new)?;
 
-            if let Ok(meta) = fs::symlink_metadata(path) {
-                let same = meta.is_file() && hash_of(path)? == hash_of(new.path())?;
-                if !same && (!self.force || meta.is_dir()) {
-                    return Ok(Err(DIFFERS));
-                }
+            if let Err(why) = self.has_room(path, content)? {
+                return Ok(Err(why));
             }
             new.persist(path).map_err(|error| error.error)?;
             files::permit(path, mode & 0o100 != 0)?;
-            Ok(Ok(()))
+            Ok(Ok(content))
         }
 
-        /// Makes a link, unless it leads out of `base`.
+        /// Makes a link, unless it leads out of `base`, and returns what stands for its content.
         pub(super) fn link(
             &self,
             path: &Path,
             target: &Path,
-        ) -> io::Result<Result<(), &'static str>> {
+        ) -> io::Result<Result<BlobRef, &'static str>> {
             if !self.holds(path, target) {
                 return Ok(Err(LEADS_OUT));
             }
-            if let Ok(meta) = fs::symlink_metadata(path) {
-                if meta.is_symlink() && fs::read_link(path)? == target {
-                    return Ok(Ok(()));
-                }
-                if !self.force || meta.is_dir() {
-                    return Ok(Err(DIFFERS));
-                }
+            let content = link_content(target);
+            if let Err(why) = self.has_room(path, content)? {
+                return Ok(Err(why));
+            }
+            if fs::symlink_metadata(path).is_ok() {
                 fs::remove_file(path)?;
             }
 
             symlink(target, path)?;
             match fs::canonicalize(path) {
-                Ok(real) if real.starts_with(&self.base) => Ok(Ok(())),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Ok(())),
+                Ok(real) if real.starts_with(&self.base) => Ok(Ok(content)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Ok(content)),
                 _ => {
                     fs::remove_file(path)?;
                     Ok(Err(LEADS_OUT))
@@ -199,8 +262,10 @@ mod unix {
         }
     }
 
-    fn hash_of(path: &Path) -> io::Result<BlobRef> {
-        link::content::hash_file(path).map_err(io::Error::other)
+    /// Whether the file at a path has another name, on a disk to which large and small letters are the same.
+    fn is_of_other_case(path: &Path) -> io::Result<bool> {
+        let is_file = fs::symlink_metadata(path)?.is_file();
+        Ok(is_file && path.canonicalize()?.file_name() != path.file_name())
     }
 
     /// Makes a directory where there is none.

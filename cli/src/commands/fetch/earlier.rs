@@ -1,27 +1,60 @@
-//! Remembers which files a fetch brought of tasks that had not finished, in the state directory. A later
-//! fetch of the job replaces them where nobody has changed them since: a retry has left others.
+//! Remembers in the state directory which files a fetch brought of tasks that had not finished, and which
+//! archives it unpacked. A later fetch of the job replaces such files where nobody has changed them since: a
+//! retry has left others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use common::content::BlobRef;
 use common::view::JobView;
 use serde::{Deserialize, Serialize};
 
+use super::apart::{self, UnpackedEntries};
 use crate::state::StateDir;
 
-/// The files that were fetched of a job's unfinished tasks, by their absolute paths.
+/// The files that were fetched of a job, by their absolute paths.
 #[derive(Debug, Default)]
 pub(super) struct EarlierFiles {
     place: PathBuf,
-    files: BTreeMap<PathBuf, BlobRef>,
+    /// The content of the files of unfinished tasks: of more than one kind while a fetch replaces them.
+    files: BTreeMap<PathBuf, BTreeSet<BlobRef>>,
+    /// The archives that were unpacked, those of finished tasks too, with what came of each.
+    unpacked: BTreeMap<PathBuf, (BlobRef, UnpackedEntries)>,
 }
 
-/// A file in the record, which has a line for each.
+/// A line of the record.
 #[derive(Serialize, Deserialize)]
 struct RecordedFile {
-    path: PathBuf,
+    path: RecordedPath,
     content: BlobRef,
+    /// What came of it, if it is an archive that was unpacked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    entries: Option<Vec<(RecordedPath, Option<BlobRef>)>>,
+}
+
+/// A path in the record: archives hold names that are no text.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum RecordedPath {
+    Text(String),
+    Other(OsString),
+}
+
+impl From<&PathBuf> for RecordedPath {
+    fn from(path: &PathBuf) -> Self {
+        let path = path.clone().into_os_string();
+        path.into_string().map_or_else(Self::Other, Self::Text)
+    }
+}
+
+impl From<RecordedPath> for PathBuf {
+    fn from(path: RecordedPath) -> Self {
+        match path {
+            RecordedPath::Text(text) => text.into(),
+            RecordedPath::Other(name) => name.into(),
+        }
+    }
 }
 
 impl EarlierFiles {
@@ -29,53 +62,160 @@ impl EarlierFiles {
     pub(super) fn of(state: &StateDir, job: &JobView) -> Self {
         // Jobs of other grids have the same numbers.
         let name = format!("{}-{}.jsonl", job.job, job.submitted.0);
-        let place = state.client().join("fetched").join(name);
+        Self::at(state.client().join("fetched").join(name))
+    }
+
+    fn at(place: PathBuf) -> Self {
         let text = std::fs::read_to_string(&place).unwrap_or_default();
-        let lines = text
-            .lines()
-            .filter_map(|line| serde_json::from_str::<RecordedFile>(line).ok());
-        Self {
-            files: lines.map(|line| (line.path, line.content)).collect(),
+        let mut read = Self {
             place,
+            ..Self::default()
+        };
+        for line in text.lines() {
+            let Ok(line) = serde_json::from_str::<RecordedFile>(line) else {
+                continue;
+            };
+            let path = PathBuf::from(line.path);
+            if let Some(entries) = line.entries {
+                let entries = entries.into_iter();
+                let entries = entries.map(|(path, content)| (path.into(), content));
+                read.unpacked
+                    .insert(path, (line.content, entries.collect()));
+            } else {
+                read.files.entry(path).or_default().insert(line.content);
+            }
         }
+        read
     }
 
     /// Whether this is the content that was fetched to this path.
     pub(super) fn has(&self, path: &Path, content: &BlobRef) -> bool {
         let path = std::path::absolute(path).ok();
-        path.and_then(|path| self.files.get(&path)) == Some(content)
+        path.and_then(|path| self.files.get(&path))
+            .is_some_and(|there| there.contains(content))
     }
 
-    /// Adds a file that is about to be fetched.
+    /// Adds a file that is about to be fetched. What was there before counts until it is taken out: the fetch
+    /// may be interrupted.
     pub(super) fn add(&mut self, path: &Path, content: BlobRef) {
-        self.files
-            .extend(std::path::absolute(path).map(|path| (path, content)));
+        if let Ok(path) = std::path::absolute(path) {
+            self.files.entry(path).or_default().insert(content);
+        }
     }
 
-    /// Takes out a file whose task has finished.
+    /// Takes out a file with all that it may have.
     pub(super) fn remove(&mut self, path: &Path) {
         if let Ok(path) = std::path::absolute(path) {
             self.files.remove(&path);
         }
     }
 
+    /// Adds an archive that was unpacked.
+    pub(super) fn add_unpacked(&mut self, archive: &Path, of: BlobRef, entries: UnpackedEntries) {
+        if let Ok(archive) = std::path::absolute(archive) {
+            self.unpacked.insert(archive, (of, entries));
+        }
+    }
+
+    /// Returns the number of entries of this archive if it was unpacked, and all of them are as they were.
+    pub(super) fn unpacked(&self, archive: &Path, content: &BlobRef) -> Option<usize> {
+        let archive = std::path::absolute(archive).ok()?;
+        let (of, entries) = self.unpacked.get(&archive)?;
+        let is_there = |(path, content): (&PathBuf, &Option<BlobRef>)| {
+            apart::found(path).is_ok_and(|found| found == Some(*content))
+        };
+        (of == content && entries.iter().all(is_there)).then_some(entries.len())
+    }
+
     /// Writes the record, if there is anything in it. Where that fails, the user is asked for `--force` later.
     pub(super) fn save(&self) {
-        if self.files.is_empty() {
+        if self.files.is_empty() && self.unpacked.is_empty() {
             let _ = std::fs::remove_file(&self.place);
             return;
         }
-        let line = |(path, content): (&PathBuf, &BlobRef)| {
-            let line = RecordedFile {
-                path: path.clone(),
-                content: *content,
-            };
-            Some(serde_json::to_string(&line).ok()? + "\n")
-        };
 
-        let text: String = self.files.iter().filter_map(line).collect();
+        let files = self.files.iter().flat_map(|(path, contents)| {
+            contents.iter().map(|content| RecordedFile {
+                path: path.into(),
+                content: *content,
+                entries: None,
+            })
+        });
+        let unpacked = self.unpacked.iter().map(|(path, (content, entries))| {
+            let entries = entries.iter();
+            let entries = entries.map(|(path, content)| (path.into(), *content));
+            RecordedFile {
+                path: path.into(),
+                content: *content,
+                entries: Some(entries.collect()),
+            }
+        });
+        let line = |line: RecordedFile| Some(serde_json::to_string(&line).ok()? + "\n");
+        let text: String = files.chain(unpacked).filter_map(line).collect();
+
         if let Some(dir) = self.place.parent() {
             let _ = std::fs::create_dir_all(dir).and_then(|()| std::fs::write(&self.place, text));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test's panic is its message")]
+
+    use super::*;
+
+    #[test]
+    fn the_old_content_counts_until_the_new_one_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let record = || EarlierFiles::at(dir.path().join("record"));
+        let [old, new] = [b"old", b"new"].map(|bytes| link::content::hash_bytes(bytes));
+        let path = dir.path().join("out");
+        let mut files = record();
+        files.add(&path, old);
+        files.save();
+
+        let mut files = record();
+        files.add(&path, new);
+        files.save();
+        assert!(record().has(&path, &old) && record().has(&path, &new));
+
+        files.remove(&path);
+        files.add(&path, new);
+        files.save();
+        assert!(!record().has(&path, &old) && record().has(&path, &new));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn an_unpacked_archive_is_known_while_all_that_came_of_it_is_as_it_was() {
+        use std::os::unix::ffi::OsStringExt;
+
+        let dir = tempfile::tempdir().unwrap();
+        let record = || EarlierFiles::at(dir.path().join("record"));
+        let odd = OsString::from_vec(b"caf\xe9".to_vec());
+        let paths = [
+            dir.path().join(odd),
+            dir.path().join("link"),
+            dir.path().join("d"),
+        ];
+        std::fs::write(&paths[0], "latin").unwrap();
+        std::os::unix::fs::symlink("x", &paths[1]).unwrap();
+        std::fs::create_dir(&paths[2]).unwrap();
+
+        let archive = dir.path().join("a.tar");
+        let [of, other] = [b"1", b"2"].map(|bytes| link::content::hash_bytes(bytes));
+        let entries = paths.clone().map(|path| {
+            let found = apart::found(&path).unwrap().unwrap();
+            (path, found)
+        });
+        let mut files = record();
+        files.add_unpacked(&archive, of, entries.into());
+        files.save();
+        assert_eq!(record().unpacked(&archive, &of), Some(3));
+        assert_eq!(record().unpacked(&archive, &other), None);
+
+        std::fs::write(&paths[0], "mine").unwrap();
+        assert_eq!(record().unpacked(&archive, &of), None);
     }
 }

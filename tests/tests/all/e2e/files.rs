@@ -228,6 +228,53 @@ fn what_a_failed_attempt_left_makes_room_for_the_result_of_a_retry_unless_it_was
 }
 
 #[test]
+fn what_was_unpacked_makes_room_in_the_same_way_and_is_fetched_once() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    let words = "mkdir out; echo attempt $0 > out/a:b; ln -s to$0 out/link; [ $0 != 1 ]";
+    let output = ["--output-tree", "out"];
+    let program = ["--", "sh", "-c", words, "%{ATTEMPT_ID}"];
+    let job = grid.submit(output.into_iter().chain(program));
+    grid.deskgrid(["job", "wait", &job]).expect_code(3);
+
+    let into = grid.dir().join("results");
+    let path = into.to_str().expect("UTF-8");
+    let fetch = ["--output", "json", "job", "fetch", &job, "--into", path];
+    let odd = into.join("out/a:b");
+    let there = || {
+        let link = std::fs::read_link(into.join("out/link")).expect("unpacked");
+        (std::fs::read_to_string(&odd).expect("unpacked"), link)
+    };
+    let of = |attempt: u32| {
+        (
+            format!("attempt {attempt}\n"),
+            format!("to{attempt}").into(),
+        )
+    };
+    grid.deskgrid(fetch).expect_code(3);
+    assert_eq!(there(), of(1));
+
+    grid.deskgrid(["job", "retry", &job]).expect_code(0);
+    grid.deskgrid(["job", "wait", &job]).expect_code(0);
+    std::fs::write(&odd, "the user's\n").expect("it can be written");
+    let refused = grid.deskgrid(fetch).expect_code(1).stderr;
+    assert!(refused.contains("out/a:b is there already"), "{refused}");
+    assert_eq!(there().0, "the user's\n");
+
+    std::fs::write(&odd, "attempt 1\n").expect("it can be written");
+    let kept = || grid.deskgrid(fetch).expect_code(0).json()["files"][0]["kept"].clone();
+    kept();
+    assert_eq!(there(), of(2));
+    assert_eq!(kept(), true, "nothing has changed");
+
+    // What is missing comes back; the results are the user's from now on.
+    std::fs::remove_file(&odd).expect("it can be removed");
+    assert_eq!((kept(), there()), (false.into(), of(2)));
+    std::fs::write(&odd, "attempt 1\n").expect("it can be written");
+    grid.deskgrid(fetch).expect_code(1);
+}
+
+#[test]
 fn tasks_run_in_a_fresh_directory_with_a_clean_environment() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
