@@ -52,6 +52,7 @@ pub(super) async fn each(
     tasks: Selector,
 ) -> Result<(), Failure> {
     let job = session.job_id(job).await?;
+    let mut session = session.clone();
     for view in session.tasks(job, tasks, Vec::new()).await? {
         let tail = Tail {
             context,
@@ -61,7 +62,7 @@ pub(super) async fn each(
             shown: None,
             screen: ShownOutput::default(),
         };
-        tail.run(session).await?;
+        session = tail.run(session).await?;
     }
 
     Ok(())
@@ -88,17 +89,19 @@ pub(super) async fn newest(
         screen: ShownOutput::default(),
     };
 
-    tail.run(session).await
+    tail.run(session.clone()).await.map(drop)
 }
 
 impl Tail<'_> {
-    /// Prints until the task is settled.
-    async fn run(mut self, session: &Session) -> Result<(), Failure> {
+    /// Prints until the task is settled. Returns the session, whose connection may be another one by then.
+    async fn run(mut self, mut session: Session) -> Result<Session, Failure> {
         let mut way = WayBack::new(&self.context.state, None);
-        let mut session = session.clone();
         loop {
             match self.follow(&session).await {
-                Ok(true) => return self.rest(&session).await,
+                Ok(true) => {
+                    self.rest(&session).await?;
+                    return Ok(session);
+                }
                 Ok(false) => note("the master ended the answer; connecting again"),
                 Err(Interrupted::Link(error)) if error.passing() => {
                     note(&format!("{error}; connecting again"));
@@ -108,7 +111,7 @@ impl Tail<'_> {
             }
 
             let Some(client) = way.connect().await? else {
-                return Ok(());
+                return Ok(session);
             };
             session = session.over(client);
         }

@@ -19,12 +19,17 @@ struct Reader {
 impl Reader {
     /// Starts a command of the user's.
     fn start(grid: &Grid, args: &[&str]) -> Self {
+        Self::telling(grid, args, Stdio::inherit())
+    }
+
+    /// The same, whose notes go there.
+    fn telling(grid: &Grid, args: &[&str], notes: Stdio) -> Self {
         let mut command: Command = clean("deskgrid", grid.dir());
         command.arg("--dir").arg(grid.state("user")).args(args);
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
+            .stderr(notes)
             .spawn()
             .expect("it can be started");
         let seen = std::sync::Arc::default();
@@ -154,6 +159,29 @@ fn whoever_looks_sees_the_next_attempt_when_one_is_lost_and_goes_on_after_a_mast
         ("first\n".into(), "first\nlast\n".into())
     );
     assert!(attempts(&grid, &format!("{bag}.1")).len() >= 2);
+}
+
+#[test]
+fn tasks_that_are_followed_share_the_connection_that_was_made_again() {
+    let mut grid = Grid::start();
+    grid.worker("h1")
+        .config("confinement = \"process\"\n")
+        .start();
+    let go = grid.dir().join("go");
+    let bag = grid.submit(["--array", "1-3", "--", "sh", "-c", &script(&go)]);
+
+    let notes = grid.dir().join("notes");
+    let file = std::fs::File::create(&notes).expect("a file can be made");
+    let args = ["job", "cat", &bag, "stdout", "--follow"];
+    let follows = Reader::telling(&grid, &args, file.into());
+    follows.until("first\n");
+    grid.kill_master();
+    grid.start_master();
+    std::fs::write(&go, "").expect("a file can be written");
+
+    assert_eq!(follows.finish(), "first\nlast\n".repeat(3));
+    let notes = std::fs::read_to_string(&notes).expect("its notes");
+    assert_eq!(notes.matches("connecting again").count(), 1, "{notes}");
 }
 
 #[test]
