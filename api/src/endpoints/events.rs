@@ -83,6 +83,10 @@ async fn events(call: Call, query: EventsQuery, _: NoBody) -> Result<EventStream
     };
 
     let jobs = match (query.job, query.label.0) {
+        (Some(_), labels) if !labels.is_empty() => {
+            let hint = "give one of them";
+            return Err(Problem::senseless("job and label both name jobs", hint));
+        }
         (Some(jobs), _) => {
             let jobs = jobs.parse::<Selector>();
             Some(jobs.map_err(|error| Problem::senseless(error.to_string(), ""))?)

@@ -272,6 +272,7 @@ fn lists_come_in_pages_and_cursors_made_up_are_refused() {
     }
     let gateway = grid.gateway("user");
     for way in [gateway.programs(), master(&grid, "user", "client")] {
+        way.get("/api/v1/events?job=1&label=sweep").expect(422);
         for (path, field, count) in [
             (format!("/api/v1/jobs/{bag}/tasks"), "tasks", 25),
             ("/api/v1/jobs".to_owned(), "jobs", 5),
