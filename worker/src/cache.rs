@@ -299,7 +299,7 @@ impl Cache {
         });
     }
 
-    /// Returns the bytes that the cache may have now beside what is in use.
+    /// Returns the bytes that the cache may have now beside what is in use: none while it is `full`.
     fn bound(&self) -> u64 {
         if self.full.load(Ordering::Relaxed) {
             0

@@ -280,7 +280,7 @@ pub(super) async fn run(
 }
 
 impl Fetched {
-    /// Returns a line for people; so many files were there already, and so many were replaced.
+    /// Returns a line for people; of the `files` so many were there already, and so many replaced.
     fn summary(&self, kept: usize, replaced: usize) -> String {
         let there = |number: usize, what: &str| match number {
             0 => String::new(),

@@ -93,7 +93,7 @@ impl CacheIndex {
         }
     }
 
-    /// Records that this has another size now.
+    /// Records that this [`CacheKey`] has another size now.
     pub(super) fn resize(&mut self, key: CacheKey, size: u64) {
         if let Some(entry) = self.entries.get_mut(&key) {
             self.total = self.total - entry.size + size;

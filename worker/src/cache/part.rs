@@ -17,7 +17,7 @@ pub(super) struct FetchedPart {
 }
 
 impl Cache {
-    /// Makes room for a file that is to be fetched, and counts it as if it were here.
+    /// Makes room for a file that is to be fetched; its [`FetchedPart`] counts as if it were here.
     pub(super) fn expect(self: &Arc<Self>, blob: BlobRef) -> FetchedPart {
         let key = CacheKey::Part(blob.hash);
         let mut books = self.lock();

@@ -25,7 +25,7 @@ pub(super) struct Unpacked {
 }
 
 impl Unpacked {
-    /// Whether every entry has its place.
+    /// Whether every entry is in `made`.
     pub(super) fn is_whole(&self) -> bool {
         self.left.is_empty() && self.differ.is_empty()
     }
