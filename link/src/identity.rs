@@ -99,7 +99,7 @@ impl Identity {
     /// If there is none, a part is missing, or others may read the key.
     pub fn load(dir: &Path) -> Result<Self, LinkError> {
         Self::found(dir)?;
-        crate::renewal::finish_replacing(dir)?;
+        crate::renewal::finish_interrupted(dir)?;
         if !Self::exists(dir) {
             return Err(LinkError::NoIdentity {
                 dir: dir.to_owned(),

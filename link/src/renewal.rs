@@ -217,14 +217,9 @@ async fn replace(renewed: &Identity, dir: &Path) -> Result<(), LinkError> {
 
 /// Waits for the exclusive right to change the identity; it ends when the returned file is dropped.
 async fn turn(dir: std::path::PathBuf) -> Result<File, LinkError> {
-    let path = dir.join("renewal.lock");
-    let shown = path.clone();
+    let shown = dir.join(LOCK);
     let locked = tokio::task::spawn_blocking(move || {
-        let file = File::options()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)?;
+        let file = open_lock(&dir)?;
         file.lock()?;
         Ok(file)
     });
@@ -232,6 +227,15 @@ async fn turn(dir: std::path::PathBuf) -> Result<File, LinkError> {
         .await
         .map_err(|e| LinkError::Closed(e.to_string()))?
         .map_err(LinkError::file("cannot lock", shown))
+}
+
+/// Opens the file whose lock is the right to change the identity.
+fn open_lock(dir: &Path) -> std::io::Result<File> {
+    File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(dir.join(LOCK))
 }
 
 /// Returns the time until a certificate is renewed, or until that is checked again. The master
@@ -270,6 +274,11 @@ const LONGEST_RETRY: std::time::Duration = std::time::Duration::from_secs(300);
 const NEXT: &str = "next";
 /// The file of the key that a renewal is asked for, until that is over.
 const PENDING: &str = "pending.key.der";
+/// The file that whoever changes the identity has locked.
+const LOCK: &str = "renewal.lock";
+/// The time that a replacement by another process may take, in looks and the pause between them.
+const LOOKS: u32 = 100;
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 /// The files of an identity. The last one says that the others are there.
 const FILES: [&str; 4] = ["key.der", "certificate.der", "ca.der", "link.toml"];
 
@@ -291,9 +300,31 @@ impl Identity {
     }
 }
 
-/// Completes a replacement that a crash interrupted, if there is one. Doing so twice, or in two
-/// processes, is harmless.
-pub(crate) fn finish_replacing(dir: &Path) -> Result<(), LinkError> {
+/// Completes a replacement that a crash interrupted, if there is one. One that another process is at is
+/// waited for: both at once would take each other's temporary files.
+pub(crate) fn finish_interrupted(dir: &Path) -> Result<(), LinkError> {
+    let is_over = || !dir.join(NEXT).join(FILES[3]).exists();
+    let mut lock = None;
+    for _ in 0..LOOKS {
+        if is_over() {
+            return Ok(());
+        }
+        let lock = lock.get_or_insert_with(|| open_lock(dir).ok());
+        let tried = lock.as_ref().map(File::try_lock);
+        if !matches!(tried, Some(Err(std::fs::TryLockError::WouldBlock))) {
+            break;
+        }
+        std::thread::sleep(PAUSE);
+    }
+
+    if is_over() {
+        return Ok(());
+    }
+    finish_replacing(dir)
+}
+
+/// Puts the files of `next` in their places, as far as they are there.
+fn finish_replacing(dir: &Path) -> Result<(), LinkError> {
     let next = dir.join(NEXT);
     if !next.join(FILES[3]).exists() {
         return Ok(());
@@ -397,6 +428,31 @@ mod tests {
                 "read twice"
             );
         }
+    }
+
+    #[test]
+    fn whoever_loads_an_identity_while_it_is_replaced_finds_one_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        identity(1).save(dir.path()).unwrap();
+        let over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for fill in 2..20 {
+                    let lock = open_lock(dir.path()).unwrap();
+                    lock.lock().unwrap();
+                    identity(fill).replace(dir.path()).unwrap();
+                }
+                over.store(true, std::sync::atomic::Ordering::Relaxed);
+            });
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                        Identity::load(dir.path()).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(parts(&Identity::load(dir.path()).unwrap()).0, 19);
     }
 
     #[test]
