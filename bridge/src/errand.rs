@@ -171,11 +171,7 @@ impl CarriedAttempt {
         let Some(output) = other::output(client, job).await? else {
             return Ok(ending);
         };
-        let mut end = self.end.clone();
-        tokio::select! {
-            collected = self.collect(client, output, ending) => collected,
-            () = ends(&mut end) => Err(Obstacle::Final(Outcome::Stopped)),
-        }
+        self.collect(client, output, ending).await
     }
 
     /// Makes the attempt a job of the other grid, or finds the job that it is.
@@ -381,7 +377,12 @@ impl CarriedAttempt {
         output: OutputView,
         mut ending: AttemptEnding,
     ) -> Result<AttemptEnding, Obstacle> {
-        let all = self.collect_into(client, output, &mut ending).await;
+        let mut end = self.end.clone();
+        let all = tokio::select! {
+            all = self.collect_into(client, output, &mut ending) => all,
+            () = ends(&mut end) => Err(Obstacle::Final(Outcome::Stopped)),
+        };
+        // What has come is held for an ending that does not come.
         match all {
             Ok(()) => Ok(ending),
             Err(obstacle) => {
