@@ -200,14 +200,14 @@ fn deleting_content_before_it_is_condemned_is_noticed() {
 
 #[test]
 fn removing_content_without_a_last_look_at_its_use_is_noticed() {
-    noticed("use before removing", (&[CONTENT_GONE], 253), |laws| {
+    noticed("use before removing", (&[CONTENT_GONE], 156), |laws| {
         laws.use_before_removing = false;
     });
 }
 
 #[test]
 fn removing_content_because_of_changes_that_are_not_durable_is_noticed() {
-    noticed("commit before removing", (&[CONTENT_GONE], 230), |laws| {
+    noticed("commit before removing", (&[CONTENT_GONE], 883), |laws| {
         laws.commit_before_removing = false;
     });
 }
