@@ -368,13 +368,14 @@ impl Scheduler {
             let Some(job) = self.jobs.table.get(&rank.job) else {
                 continue;
             };
+            let barred = job.barred();
             let room = rooms.entry(job.user);
             let room = room.or_insert_with(|| shares.room(job.user).unwrap_or(u64::MAX));
             for index in job
                 .in_order()
                 .take(usize::try_from(*room).unwrap_or(usize::MAX))
             {
-                let avoided = job.avoided(Some(index), &self.hosts);
+                let avoided = job.avoided(index, &barred, &self.hosts);
                 let fit = slots.iter().rposition(|host| {
                     self.hosts.offer(*host, &job.rules.needs) && !avoided.contains(host)
                 });
@@ -675,8 +676,9 @@ impl<'a> Reckoner<'a> {
             };
             let source = self.source(&job.stack);
             let cap = self.cap_of(job);
+            let barred = job.barred();
             for index in job.in_order() {
-                calendar.avoid(job.avoided(Some(index), &scheduler.hosts));
+                calendar.avoid(job.avoided(index, &barred, &scheduler.hosts));
                 let work = self.work(job, source, index);
                 let time = self.time(work, self.computing(job, index));
                 let Some(entry) = calendar.stack_for(cap, time, &job.rules.needs) else {
@@ -687,7 +689,7 @@ impl<'a> Reckoner<'a> {
                 }
             }
 
-            calendar.avoid(job.avoided(None, &scheduler.hosts));
+            calendar.avoid(barred);
             let spares = if self.spares {
                 job.spares()
             } else {

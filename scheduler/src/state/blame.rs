@@ -208,20 +208,24 @@ impl Job {
         })
     }
 
-    /// Returns the hosts that get no further attempt of this task of the job (`bar`, `shuns`), or with
-    /// `None` of any.
-    pub(crate) fn avoided(&self, index: Option<u32>, hosts: &Hosts) -> BTreeSet<HostId> {
-        if self.blame.is_bare() {
-            return BTreeSet::new();
-        }
-        let barred = self.blame.suspects.iter().copied();
-        let barred = barred.filter(|host| self.bar(*host).is_some());
-        let shunned = index.into_iter().flat_map(|index| {
-            let failed_on = self.records.get(&index).map(|record| &record.failed_on);
-            let failed_on = failed_on.into_iter().flatten().map(|(host, _)| *host);
-            failed_on.filter(move |host| self.shuns(index, *host, hosts))
-        });
-        barred.chain(shunned).collect()
+    /// Returns the hosts with a [`Self::bar`].
+    pub(crate) fn barred(&self) -> BTreeSet<HostId> {
+        let suspects = self.blame.suspects.iter().copied();
+        suspects.filter(|host| self.bar(*host).is_some()).collect()
+    }
+
+    /// Returns the hosts that get no further attempt of this task: the `barred` ones, and those that it
+    /// shuns.
+    pub(crate) fn avoided(
+        &self,
+        index: u32,
+        barred: &BTreeSet<HostId>,
+        hosts: &Hosts,
+    ) -> BTreeSet<HostId> {
+        let failed_on = self.records.get(&index).map(|record| &record.failed_on);
+        let failed_on = failed_on.into_iter().flatten().map(|(host, _)| *host);
+        let shunned = failed_on.filter(|host| self.shuns(index, *host, hosts));
+        barred.iter().copied().chain(shunned).collect()
     }
 
     /// Whether a task that could not be started has failed [`UNSTARTED`] times, or has no other
