@@ -430,19 +430,23 @@ mod tests {
         }
     }
 
+    #[cfg(unix)]
     #[test]
     fn whoever_loads_an_identity_while_it_is_replaced_finds_one_whole() {
         let dir = tempfile::tempdir().unwrap();
         identity(1).save(dir.path()).unwrap();
+        let replace = |fill: u8| {
+            let lock = open_lock(dir.path()).map_err(LinkError::file("cannot open", LOCK))?;
+            lock.lock().map_err(LinkError::file("cannot lock", LOCK))?;
+            identity(fill).replace(dir.path())
+        };
+
         let over = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                for fill in 2..20 {
-                    let lock = open_lock(dir.path()).unwrap();
-                    lock.lock().unwrap();
-                    identity(fill).replace(dir.path()).unwrap();
-                }
+                let replaced = (2..20).try_for_each(replace);
                 over.store(true, std::sync::atomic::Ordering::Relaxed);
+                replaced.unwrap();
             });
             for _ in 0..3 {
                 scope.spawn(|| {
