@@ -311,6 +311,12 @@ fn plan_tree(
 /// Parses `F[:NAME]` of a file or a tree, and checks every one that it stands for.
 fn plan_input(given: &str, tasks: &TaskSet, is_tree: bool) -> Result<PlannedInput, BuildError> {
     let (file, name) = split(given);
+    // Windows opens such paths, too, and hosts have no others.
+    let file = if cfg!(windows) {
+        &file.replace('\\', "/")
+    } else {
+        file
+    };
     if file.contains(['*', '?', '[']) && !file.contains("%{") && !Path::new(file).exists() {
         return Err(BuildError::InputPattern { path: file.into() });
     }
@@ -453,26 +459,54 @@ pub(super) fn look_at(paths: &[PathBuf]) -> Result<bool, BuildError> {
         }
 
         File::open(path).map_err(unreadable)?;
-        seen.insert(path, executable(&metadata));
+        seen.insert(path, executable(path, &metadata));
     }
 
     Ok(seen.values().any(|executable| *executable))
 }
 
+/// Whether a file may be executed on hosts.
 #[cfg(unix)]
-pub(super) fn executable(metadata: &std::fs::Metadata) -> bool {
+pub(super) fn executable(_: &Path, metadata: &std::fs::Metadata) -> bool {
     use std::os::unix::fs::PermissionsExt;
     metadata.permissions().mode() & 0o111 != 0
 }
 
+/// Whether a file may be executed on hosts: this system has no mark of that, so that it counts what its
+/// content begins with.
 #[cfg(not(unix))]
-pub(super) fn executable(_: &std::fs::Metadata) -> bool {
-    false
+pub(super) fn executable(path: &Path, _: &std::fs::Metadata) -> bool {
+    use std::io::Read;
+    let mut start = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(4).read_to_end(&mut start));
+    read.is_ok() && begins_program(&start)
+}
+
+/// Whether a file that begins like this is a program or a script on systems like Unix.
+#[cfg(any(not(unix), test))]
+fn begins_program(start: &[u8]) -> bool {
+    const PROGRAMS: [&[u8]; 4] = [
+        b"\x7fELF",
+        b"#!",
+        &[0xcf, 0xfa, 0xed, 0xfe],
+        &[0xca, 0xfe, 0xba, 0xbe],
+    ];
+    PROGRAMS.iter().any(|program| start.starts_with(program))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn programs_and_scripts_are_known_by_how_they_begin() {
+        for program in [&b"\x7fELF\x02"[..], b"#!/bin/sh\n"] {
+            assert!(begins_program(program));
+        }
+        for other in [&b""[..], b"#", b"MZ\x90\0", b"a,b\n"] {
+            assert!(!begins_program(other));
+        }
+    }
 
     #[test]
     fn names_split_off_at_the_last_colon() {

@@ -337,7 +337,7 @@ fn read_dir<F: FnMut(Vec<u8>) -> io::Result<()>>(
         } else if kind.is_file() {
             let mut file = File::open(entry.path()).map_err(unreadable)?;
             let before = file.metadata().map_err(unreadable)?;
-            let marks = (executable(&before), modified(&before));
+            let marks = (executable(entry.path(), &before), modified(&before));
             let read = packer.file(name, marks, (&mut file, before.len()))?;
             let after = file.metadata().map_err(unreadable)?;
             let time = |meta: &Metadata| meta.modified().ok();
