@@ -600,36 +600,37 @@ impl Core {
         tasks: &IdSet,
         only_failed: bool,
     ) -> Result<Result<u64, Refusal>, StoreError> {
-        let again = |failed: IdSet, cancelled: &IdSet| {
-            let mut again = failed;
+        let again = |spec: &JobSpec, mut failed: IdSet, cancelled: &IdSet| {
             if !only_failed {
-                again.union_with(cancelled);
+                failed.union_with(cancelled);
             }
-            again.intersection(tasks)
+            // A single rank is of no use without the others.
+            match spec.work.ranks() {
+                None => failed.intersection(tasks),
+                Some(_) => IdSet::new(),
+            }
         };
 
-        // A single rank is of no use without the others.
         let again = if let Some(live) = self.jobs.get(&job) {
-            let in_state = |state| self.scheduler.tasks_in(job, state).unwrap_or_default();
-            let again = again(in_state(TaskState::Failed), &in_state(TaskState::Cancelled));
-            Some(again).filter(|again| live.spec.work.ranks().is_none() && !again.is_empty())
-        } else if let Some(mut restored) = self.store.restore_job(job)?
-            && let again = again(
-                restored.progress.failed.clone(),
-                &restored.progress.cancelled,
-            )
-            && restored.spec.work.ranks().is_none()
-            && !again.is_empty()
-        {
-            if let Some(refusal) = self.order_again(&mut restored)? {
-                return Ok(Err(refusal));
+            let [failed, cancelled] = [TaskState::Failed, TaskState::Cancelled]
+                .map(|state| self.scheduler.tasks_in(job, state).unwrap_or_default());
+            again(&live.spec, failed, &cancelled)
+        } else if let Some(mut restored) = self.store.restore_job(job)? {
+            let progress = &restored.progress;
+            let again = again(&restored.spec, progress.failed.clone(), &progress.cancelled);
+            if !again.is_empty() {
+                if let Some(refusal) = self.order_again(&mut restored)? {
+                    return Ok(Err(refusal));
+                }
+                self.bring_back(restored)?;
             }
-            self.bring_back(restored)?;
-            Some(again)
+            again
         } else {
-            None
+            IdSet::new()
         };
-        let Some(again) = again else { return Ok(Ok(0)) };
+        if again.is_empty() {
+            return Ok(Ok(0));
+        }
 
         let count = again.len();
         self.step(Event::JobRetried { job, tasks: again })?;
