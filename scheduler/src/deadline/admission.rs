@@ -318,8 +318,8 @@ impl Scheduler {
             .filter_map(|rank| self.jobs.table.get(&rank.job))
             .collect();
         let wanted = line.iter().map(|job| &job.rules.needs).collect();
-        let barred = |host: &HostId| line.iter().all(|job| job.bar(*host).is_some());
-        let avoided = self.hosts_apart().into_iter().filter(barred).collect();
+        let barred = line.iter().map(|job| job.barred());
+        let avoided = barred.reduce(|all, some| &all & &some).unwrap_or_default();
         // A slot that suits none of them does not count: they would all be stacked in vain.
         let mut room = calendar.idle_for(&wanted, &avoided) + self.hosts.index.standing.len();
 
