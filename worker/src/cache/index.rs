@@ -28,7 +28,7 @@ pub(super) enum CacheKey {
     File(BlobHash),
     /// A tree by its list.
     Tree(BlobHash),
-    /// What has come of a file that is not whole.
+    /// The part of a file that is not whole.
     Part(BlobHash),
 }
 

@@ -1,5 +1,5 @@
-//! What has come of files whose fetch has not ended. It counts in the cache, is kept as long as somebody
-//! fetches the file, and then goes as the rest of the cache does.
+//! The parts of files whose fetch has not ended. They count in the cache, are kept as long as somebody
+//! fetches the file, and then go as the rest of the cache does.
 
 use std::fs;
 use std::sync::Arc;

@@ -271,6 +271,18 @@ fn the_log_shrinks_when_little_of_it_counts() {
     assert_eq!(ids(&open(dir.path())), left);
 }
 
+/// Hands in these requests; what is said then, and whether some wait.
+fn work(
+    desk: &mut writer::PendingRequests,
+    requests: Vec<writer::SpoolRequest>,
+) -> (Vec<writer::Spooled>, bool) {
+    requests.into_iter().for_each(|request| desk.take(request));
+    let mut said = Vec::new();
+    desk.work(moment(1), &mut |spooled| said.push(spooled))
+        .unwrap();
+    (said, desk.waiting())
+}
+
 /// A log on a disk with room for so many bytes.
 #[derive(Debug)]
 struct Small {
@@ -327,13 +339,7 @@ fn on_a_full_disk_new_completions_are_delivered_from_memory_and_saved_once_there
         room: Arc::clone(&room),
     };
     let mut desk = writer::PendingRequests::new(Spool::on(Box::new(small), blobs).unwrap());
-    let mut work = |requests: Vec<writer::SpoolRequest>| {
-        requests.into_iter().for_each(|request| desk.take(request));
-        let mut said = Vec::new();
-        desk.work(moment(1), &mut |spooled| said.push(spooled))
-            .unwrap();
-        (said, desk.waiting())
-    };
+    let mut work = |requests| work(&mut desk, requests);
 
     let append = |completions| writer::SpoolRequest::Append {
         completions,
@@ -403,13 +409,7 @@ fn on_a_full_disk_an_acknowledgement_costs_no_result_that_waits_for_room() {
     room.store(spool.length as usize, std::sync::atomic::Ordering::Relaxed);
 
     let mut desk = writer::PendingRequests::new(spool);
-    let mut work = |requests: Vec<writer::SpoolRequest>| {
-        requests.into_iter().for_each(|request| desk.take(request));
-        let mut said = Vec::new();
-        desk.work(moment(1), &mut |spooled| said.push(spooled))
-            .unwrap();
-        (said, desk.waiting())
-    };
+    let mut work = |requests| work(&mut desk, requests);
     let new = writer::SpoolRequest::Append {
         completions: vec![completion(3_000, vec![])],
         more: false,

@@ -16,7 +16,7 @@ pub(super) type UnpackedEntries = BTreeMap<PathBuf, Option<BlobRef>>;
 /// The outcome of [`unpack`].
 #[derive(Debug, Default)]
 pub(super) struct Unpacked {
-    /// What was made, or there already.
+    /// The entries that were made, or there already.
     pub(super) made: UnpackedEntries,
     /// The reasons why others were not.
     pub(super) left: Vec<String>,

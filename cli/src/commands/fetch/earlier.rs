@@ -28,7 +28,7 @@ pub(super) struct EarlierFiles {
 struct RecordedFile {
     path: RecordedPath,
     content: BlobRef,
-    /// What came of it, if it is an archive that was unpacked.
+    /// The entries of an archive that was unpacked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     entries: Option<Vec<(RecordedPath, Option<BlobRef>)>>,
 }
