@@ -17,7 +17,7 @@ use common::wire::worker::{Errand, StagedInput, StagedKind};
 use common::{AttemptId, BlobRef, Content, JobId, JobSpec, Outcome, SubmitOptions};
 use link::client::unexpected;
 use link::retry::Backoff;
-use link::{Client, LinkError, content};
+use link::{Client, LinkError, UnnamedPuts, content};
 use tokio::sync::watch;
 use worker::delegate::{Desk, Report};
 use worker::engine::AttemptEnding;
@@ -176,8 +176,9 @@ impl CarriedAttempt {
 
     /// Makes the attempt a job of the other grid, or finds the job that it is.
     async fn place(&mut self, client: &Client) -> Result<JobId, Obstacle> {
+        let unnamed = UnnamedPuts::over(client.connection());
         if !self.noted {
-            self.bring_inputs(client).await?;
+            self.bring_inputs(client, &unnamed).await?;
             let shared = Arc::clone(&self.shared);
             let entry = self.entry.clone();
             let noted = off(move || shared.journal.add(&entry)).await;
@@ -193,7 +194,7 @@ impl CarriedAttempt {
             Err(Obstacle::Final(_)) if *self.end.borrow() => Err(Obstacle::Final(Outcome::Stopped)),
             // Its inputs may be gone there, if nothing came of it before.
             Err(Obstacle::Final(_)) => {
-                self.bring_inputs(client).await?;
+                self.bring_inputs(client, &unnamed).await?;
                 self.submit(client).await
             }
             placed => placed,
@@ -259,10 +260,14 @@ impl CarriedAttempt {
     }
 
     /// Brings what the command reads to the other grid, unless it is there.
-    async fn bring_inputs(&mut self, client: &Client) -> Result<(), Obstacle> {
+    async fn bring_inputs(
+        &mut self,
+        client: &Client,
+        unnamed: &UnnamedPuts,
+    ) -> Result<(), Obstacle> {
         let mut end = self.end.clone();
         let parts = tokio::select! {
-            brought = self.bring_all(client) => brought?,
+            brought = self.bring_all(client, unnamed) => brought?,
             () = ends(&mut end) => return Err(Obstacle::Final(Outcome::Stopped)),
         };
         self.entry.parts = parts;
@@ -273,6 +278,7 @@ impl CarriedAttempt {
     async fn bring_all(
         &self,
         client: &Client,
+        unnamed: &UnnamedPuts,
     ) -> Result<BTreeMap<BlobHash, Vec<BlobRef>>, Obstacle> {
         let Errand::Command(command) = &self.entry.assignment.work else {
             return Ok(BTreeMap::new());
@@ -284,10 +290,12 @@ impl CarriedAttempt {
                 let parts = self.parts(input).await?;
                 for part in &parts {
                     self.bring(client, *part).await?;
+                    unnamed.add(*part);
                 }
                 trees.insert(input.blob.hash, parts);
             }
             self.bring(client, input.blob).await?;
+            unnamed.add(input.blob);
         }
         Ok(trees)
     }

@@ -29,18 +29,20 @@ mod socket;
 pub mod tls;
 mod transport;
 mod tunnel;
+mod unnamed;
 
 pub use channel::{Channel, FrameReceiver, FrameSender};
 pub use client::{Client, Replies};
 pub use content::{BlobStore, Contents};
 pub use crowd::{BoundedPlaces, TakenPlace, place_of};
 pub use endpoint::{Carrier, Connection, Purpose, connect};
-pub use enrol::{IdentityRequest, Probe, Standby, coarse, enrol, enrol_as, probe};
+pub use enrol::{IdentityRequest, JoiningKey, Probe, Standby, coarse, enrol, enrol_as, probe};
 pub use error::{LinkError, is_full};
 pub use farewell::Farewell;
 pub use identity::{Identity, PeerName, Validity};
 pub use listener::Listener;
 pub use tunnel::{Cut, TunnelDoor, TunnelLimits};
+pub use unnamed::UnnamedPuts;
 
 /// Returns the present time by the wall clock, which people see and may set.
 pub fn wall_clock() -> common::Time {

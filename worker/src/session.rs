@@ -14,7 +14,7 @@ use common::{BlobRef, Completion, Content, Outcome, Span};
 use link::handshake::is_master;
 use link::{
     Carrier, Channel, Connection, Farewell, FrameReceiver, FrameSender, Identity, IdentityRequest,
-    LinkError, Purpose, Validity, masters,
+    LinkError, Purpose, UnnamedPuts, Validity, masters,
 };
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{Semaphore, oneshot, watch};
@@ -537,6 +537,7 @@ impl Uplink {
 
     async fn upload(self, delivery: Delivery) {
         let begun = tokio::time::Instant::now();
+        let unnamed = UnnamedPuts::over(&self.connection);
         let mut puts = JoinSet::new();
         for blob in delivery.completion.blobs() {
             puts.spawn(self.clone().put(blob));
@@ -548,7 +549,7 @@ impl Uplink {
         } = delivery;
         while let Some(put) = puts.join_next().await {
             match put {
-                Ok(Put::Taken) => {}
+                Ok(Put::Taken(blob)) => unnamed.add(blob),
                 Ok(Put::Refused(blob, why)) => leave_out(&mut completion, blob, &why),
                 Ok(Put::Damaged(blob, why)) => give_up(&mut completion, blob, &why),
                 // The connection is gone, and the spool still has the completion; or it has been
@@ -582,7 +583,7 @@ impl Uplink {
                 link::content::put(&self.connection, &self.blobs.path_of(&blob), blob).await
             };
             let error = match put {
-                Ok(()) => return Put::Taken,
+                Ok(()) => return Put::Taken(blob),
                 Err(LinkError::Refused(refusal)) if refusal.code == RefusalCode::Invalid => {
                     return Put::Refused(blob, refusal.message);
                 }
@@ -637,7 +638,7 @@ impl Uplink {
 /// The result of an upload.
 enum Put {
     /// The master has it.
-    Taken,
+    Taken(BlobRef),
     /// The master will never accept this one; says why.
     Refused(BlobRef, String),
     /// The blob in the spool is damaged, so it cannot be sent any more; says how.

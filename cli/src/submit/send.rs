@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use common::content::{BlobHash, BlobRef};
 use common::wire::RefusalCode;
 use common::wire::client::{Reply, Request, Submission};
 use common::{JobSpec, RequestId, SubmitOptions};
 use link::client::unexpected;
-use link::{Client, LinkError};
+use link::{Client, LinkError, UnnamedPuts};
 use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet, spawn_blocking};
@@ -51,6 +52,7 @@ pub(crate) async fn send(
     id: RequestId,
     sending: SendMode,
 ) -> Result<Answer, Failure> {
+    let unnamed = Arc::new(UnnamedPuts::over(client.connection()));
     let spec = match sending {
         SendMode::Question => {
             check_trees(plan).await?;
@@ -63,7 +65,9 @@ pub(crate) async fn send(
                 shown,
                 left: "nothing was submitted",
             };
-            transfer.run(client, with_files(client, plan)).await?
+            transfer
+                .run(client, with_files(client, plan, &unnamed))
+                .await?
         }
     };
 
@@ -106,17 +110,23 @@ fn size(plan: &SubmitPlan) -> Option<u64> {
 }
 
 /// Uploads each file and tree, and fills their content into the spec.
-async fn with_files(client: &Client, plan: &SubmitPlan) -> Result<JobSpec, Failure> {
+async fn with_files(
+    client: &Client,
+    plan: &SubmitPlan,
+    unnamed: &Arc<UnnamedPuts>,
+) -> Result<JobSpec, Failure> {
     let one = |local: Local<PathBuf>| {
         let client = client.clone();
+        let unnamed = Arc::clone(unnamed);
         async move {
             let content = match &local {
                 Local::File(path) => LocalContent {
                     blob: (client.put_file(path).await).map_err(|error| not_sent(path, error))?,
                     parts: Vec::new(),
                 },
-                Local::Tree(path) => put_tree(&client, path).await?,
+                Local::Tree(path) => put_tree(&client, path, &unnamed).await?,
             };
+            unnamed.add(content.blob);
             Ok((local, content))
         }
     };
@@ -168,7 +178,8 @@ pub(crate) async fn send_content(
 ) -> Result<(BlobRef, Option<Vec<BlobRef>>), Failure> {
     if is_tree {
         tree::look_at(path).map_err(BuildError::from)?;
-        let LocalContent { blob, parts } = put_tree(client, path).await?;
+        let unnamed = UnnamedPuts::over(client.connection());
+        let LocalContent { blob, parts } = put_tree(client, path, &unnamed).await?;
         Ok((blob, Some(parts)))
     } else {
         inputs::look_at(std::slice::from_ref(&path.to_owned()))?;
@@ -177,7 +188,11 @@ pub(crate) async fn send_content(
 }
 
 /// Uploads the parts of a tree while it is read, then its list.
-async fn put_tree(client: &Client, path: &Path) -> Result<LocalContent, Failure> {
+async fn put_tree(
+    client: &Client,
+    path: &Path,
+    unnamed: &UnnamedPuts,
+) -> Result<LocalContent, Failure> {
     let (complete, mut parts) = mpsc::channel::<Vec<u8>>(1);
     let whole = path.to_owned();
     let packing = spawn_blocking(move || {
@@ -191,13 +206,13 @@ async fn put_tree(client: &Client, path: &Path) -> Result<LocalContent, Failure>
     let mut puts = JoinSet::new();
     while let Some(part) = parts.recv().await {
         if puts.len() >= PARTS {
-            put(puts.join_next().await)?;
+            put(puts.join_next().await, unnamed)?;
         }
         let client = client.clone();
         puts.spawn(async move { client.put_bytes(&part).await });
     }
     while !puts.is_empty() {
-        put(puts.join_next().await)?;
+        put(puts.join_next().await, unnamed)?;
     }
 
     let packed = packing.await.map_err(|error| interrupted(&error))?;
@@ -209,11 +224,14 @@ async fn put_tree(client: &Client, path: &Path) -> Result<LocalContent, Failure>
 }
 
 /// Takes the result of one of the uploads of `put_tree` that has ended.
-fn put(ended: Option<Result<Result<BlobRef, LinkError>, JoinError>>) -> Result<(), Failure> {
-    match ended {
-        Some(ended) => Ok(ended.map_err(|error| interrupted(&error))?.map(drop)?),
-        None => Ok(()),
+fn put(
+    ended: Option<Result<Result<BlobRef, LinkError>, JoinError>>,
+    unnamed: &UnnamedPuts,
+) -> Result<(), Failure> {
+    if let Some(ended) = ended {
+        unnamed.add(ended.map_err(|error| interrupted(&error))??);
     }
+    Ok(())
 }
 
 /// Reads each tree to its end and sends nothing.

@@ -19,7 +19,7 @@ use common::manifest::{ListedFile, Manifest};
 use common::path::PortablePath;
 use common::units::Bytes;
 use common::{AttemptId, BlobRef};
-use link::{Connection, LinkError};
+use link::{Connection, LinkError, UnnamedPuts};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -403,9 +403,10 @@ impl Saver {
 
     /// Sends the copy to the master. If the connection breaks, it is sent again over a later one.
     async fn ship(&mut self, connection: &Connection, copy: Copy) {
+        let unnamed = UnnamedPuts::over(connection);
         for blob in copy.blobs.iter().chain([&copy.manifest]) {
             match link::content::put(connection, &self.setup.blobs.path_of(blob), *blob).await {
-                Ok(()) => {}
+                Ok(()) => unnamed.add(*blob),
                 Err(LinkError::Refused(refusal)) => return self.complain(refusal.message),
                 Err(error) => return tracing::debug!(%error, "a state did not reach the master"),
             }

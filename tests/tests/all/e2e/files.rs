@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
-use tests::Grid;
+use link::{BlobStore, Client, Identity, UnnamedPuts};
+use tests::{Grid, eventually};
 
 /// Every file of deskgrid's own sources, as absolute paths.
 fn sources() -> Vec<String> {
@@ -629,4 +631,37 @@ fn the_page_on_commands_lists_the_environment_of_a_task() {
         .filter_map(|line| Some(line.split_once('=')?.0))
         .collect();
     assert_eq!(listed, found);
+}
+
+#[test]
+fn content_that_a_sender_still_collects_stays_beyond_the_grace_of_content_that_nobody_needs() {
+    let mut grid = Grid::prepared_fast("content_grace = \"1s\"\n");
+    grid.begin();
+    let identity = Identity::load(&grid.state("user").join("client")).expect("the user's");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+
+    let client = runtime
+        .block_on(Client::connect(&identity))
+        .expect("a master");
+    let put = |bytes: &[u8]| runtime.block_on(client.put_bytes(bytes)).expect("room");
+    let collected = put(b"part of a large set of files");
+    let announcing = runtime.block_on(async {
+        let often = Duration::from_millis(100);
+        UnnamedPuts::announced_every(client.connection(), often)
+    });
+    announcing.add(collected);
+    let left_over = put(b"of a submission that did not come");
+
+    let of_master = BlobStore::open(&grid.state("admin").join("master/blobs")).expect("content");
+    let gone = |blob| move |store: &BlobStore| (!store.has(&blob)).then_some(());
+    let patience = Duration::from_secs(30);
+    eventually("a sweep", patience, || gone(left_over)(&of_master));
+    assert!(of_master.has(&collected));
+
+    drop(announcing);
+    eventually("another sweep", patience, || gone(collected)(&of_master));
 }
