@@ -2,6 +2,7 @@
 //! certificate.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::path::Path;
 use std::time::Duration;
 
 use common::token::JoinToken;
@@ -13,7 +14,10 @@ use rcgen::KeyPair;
 
 use crate::endpoint::{Caller, Carrier, Connection, Purpose};
 use crate::error::LinkError;
-use crate::identity::{Identity, LinkInfo, key_hash, public_key_hash, signing_request};
+use crate::files;
+use crate::identity::{
+    Identity, JOINING_KEY, LinkInfo, key_hash, public_key_hash, signing_request,
+};
 use crate::tls::TrustedEnds;
 use crate::transport::KeepAlive;
 use crate::{handshake, masters, tls, wall_clock};
@@ -21,29 +25,65 @@ use crate::{handshake, masters, tls, wall_clock};
 /// The pause before the same request is repeated after the connection broke off.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// Redeems `token` at `master` for whatever it is for, as [`enrol_as`] does.
+/// The key of an identity that has not joined yet, made on this machine. Where the answer of the master was
+/// lost, the token may be used up: the same key gets the same answer again.
+#[derive(Debug)]
+pub struct JoiningKey(KeyPair);
+
+impl JoiningKey {
+    /// Makes a key.
+    ///
+    /// # Errors
+    /// If this machine cannot.
+    pub fn make() -> Result<Self, LinkError> {
+        let key = KeyPair::generate();
+        key.map(Self)
+            .map_err(|e| LinkError::BadIdentity(e.to_string()))
+    }
+
+    /// Reads the key of an earlier try from `dir`, or makes one and writes it there. It is removed once an
+    /// identity is saved there ([`Identity::save`]).
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn kept_in(dir: &Path) -> Result<Self, LinkError> {
+        let file = dir.join(JOINING_KEY);
+        let kept = std::fs::read(&file).ok();
+        if let Some(key) = kept.and_then(|der| KeyPair::try_from(der).ok()) {
+            return Ok(Self(key));
+        }
+
+        let made = Self::make()?;
+        files::private_dir(dir).map_err(LinkError::file("cannot make", dir))?;
+        files::write_whole(&file, made.0.serialized_der(), 0o600)
+            .map_err(LinkError::file("cannot write", &file))?;
+        Ok(made)
+    }
+}
+
+/// Redeems `token` at `master` for whatever it is for with a new key, as [`enrol_as`] does.
 ///
 /// # Errors
 /// As [`enrol_as`].
 pub async fn enrol(master: &str, token: &JoinToken, name: &str) -> Result<Identity, LinkError> {
-    enrol_as(master, token, name, WantedRole::Any).await
+    let key = JoiningKey::make()?;
+    enrol_as(master, token, &key, name, WantedRole::Any).await
 }
 
-/// Redeems `token` at `master` (`HOST:PORT`, or several) for an identity called `name`, of the kind that is
-/// `wanted`. The key is made here. The token's secret leaves this machine only after the master has
-/// shown a chain to the CA key that the token names.
+/// Redeems `token` at `master` (`HOST:PORT`, or several) for an identity called `name` with this `key`, of
+/// the kind that is `wanted`. The token's secret leaves this machine only after the master has shown a
+/// chain to the CA key that the token names.
 ///
 /// # Errors
 /// If the master is out of reach, is another one, or refuses the token.
 pub async fn enrol_as(
     master: &str,
     token: &JoinToken,
+    JoiningKey(key): &JoiningKey,
     name: &str,
     wanted: WantedRole,
 ) -> Result<Identity, LinkError> {
-    let bad = |e: rcgen::Error| LinkError::BadIdentity(e.to_string());
-    let key = KeyPair::generate().map_err(bad)?;
-    let csr = signing_request(&key).map_err(bad)?;
+    let csr = signing_request(key).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
     let request = Enrol {
         versions: Versions::ours(),
         token: token.id,
@@ -82,7 +122,7 @@ pub async fn enrol_as(
                 });
             }
 
-            if key_hash(&certificate)? != public_key_hash(&key) {
+            if key_hash(&certificate)? != public_key_hash(key) {
                 let why = "a certificate for another key: ask the admin to revoke this name";
                 return Err(LinkError::Protocol(why.to_owned()));
             }

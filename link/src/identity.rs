@@ -15,6 +15,9 @@ use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 use crate::error::LinkError;
 use crate::files;
 
+/// The file of a `JoiningKey`.
+pub(crate) const JOINING_KEY: &str = "joining.key.der";
+
 /// An identity as it lies in its directory: `certificate.der`, `key.der` (mode 0600), `ca.der`,
 /// `link.toml`.
 pub struct Identity {
@@ -156,7 +159,10 @@ impl Identity {
 
         let link =
             toml::to_string(&self.link).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
-        write("link.toml", link.as_bytes())
+        write("link.toml", link.as_bytes())?;
+
+        let joining = dir.join(JOINING_KEY);
+        files::remove(&joining).map_err(LinkError::file("cannot remove", &joining))
     }
 
     /// Returns another handle to the same identity.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::token::JoinToken;
 use common::wire::enrol::WantedRole;
 use link::retry::Backoff;
-use link::{Identity, LinkError};
+use link::{Identity, JoiningKey, LinkError};
 use serde::Deserialize;
 use worker::admin;
 
@@ -54,7 +54,7 @@ pub(super) async fn identity(home: &Path, file: &Path) -> Result<Identity, Failu
         if let Some(warning) = exposed.take() {
             tracing::warn!("{warning}");
         }
-        let (wished, joined) = join(&text, file).await?;
+        let (wished, joined) = join(home, &text, file).await?;
         let error = match joined {
             Ok(identity) => {
                 identity.save(home)?;
@@ -133,7 +133,11 @@ fn known(home: &Path, file: &Path) -> Result<Identity, Failure> {
 }
 
 /// Asks the master to let this PC in, once, under the name that comes first.
-async fn join(text: &str, file: &Path) -> Result<(String, Result<Identity, LinkError>), Failure> {
+async fn join(
+    home: &Path,
+    text: &str,
+    file: &Path,
+) -> Result<(String, Result<Identity, LinkError>), Failure> {
     let FirstStart {
         master,
         token,
@@ -152,7 +156,8 @@ async fn join(text: &str, file: &Path) -> Result<(String, Result<Identity, LinkE
         name
     };
 
-    let joined = link::enrol_as(&master, &token, &name, WantedRole::Worker).await;
+    let key = JoiningKey::kept_in(home)?;
+    let joined = link::enrol_as(&master, &token, &key, &name, WantedRole::Worker).await;
     Ok((name, joined))
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use common::token::{JoinToken, Role};
 use common::wire::enrol::WantedRole;
 use link::error::ONLY_A_RENEWAL;
-use link::{Client, Identity, LinkError};
+use link::{Client, Identity, JoiningKey, LinkError};
 use serde::Serialize;
 
 use super::Context;
@@ -119,7 +119,8 @@ pub(super) async fn identity(
         Newcomer::Worker => WantedRole::Worker,
         Newcomer::Gateway => WantedRole::Gateway,
     };
-    let identity = link::enrol_as(master, &token, &name, wanted).await?;
+    let key = JoiningKey::kept_in(dir)?;
+    let identity = link::enrol_as(master, &token, &key, &name, wanted).await?;
     identity.save(dir)?;
     if let Some(words) = other_name(&name, &identity.link.name) {
         note(&format!("note: {words}"));

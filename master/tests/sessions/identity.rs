@@ -3,6 +3,7 @@
 
 use common::identity::{AuditView, IdentityState, IdentityView};
 use common::wire::enrol::{Enrol, EnrolReply, WantedRole};
+use link::JoiningKey;
 use link::renewal::{self, renew};
 
 use super::*;
@@ -430,6 +431,31 @@ async fn a_joiner_with_an_approval_token_waits_for_an_admin() {
         .unwrap();
     revoke(&master, "later").await;
     says(&turned_away(&later, Purpose::Worker).await, "revoked");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_is_not_used_up_by_a_join_whose_answer_was_lost() {
+    let master = Master::start().await;
+    let token = master.token(Role::Worker, 1).await;
+    let dir = tempfile::tempdir().unwrap();
+    let join = async || {
+        let key = JoiningKey::kept_in(dir.path())?;
+        link::enrol_as(&master.address(), &token, &key, "pc", WantedRole::Worker).await
+    };
+
+    // The process that asked first ends before it has saved anything.
+    let unsaved = join().await.unwrap();
+    let joined = join().await.unwrap();
+    assert_eq!(joined.link.name, "pc");
+    let [unsaved, joined_key] = [&unsaved, &joined].map(|of| of.key.secret_pkcs8_der().to_vec());
+    assert_eq!(unsaved, joined_key);
+
+    // Once the identity is there, another join is for another key, and needs another use.
+    joined.save(dir.path()).unwrap();
+    assert_eq!(
+        code(&join().await.err().unwrap()),
+        RefusalCode::NotAuthorised
+    );
 }
 
 /// The state of a host, with its reason.

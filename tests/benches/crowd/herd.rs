@@ -181,8 +181,9 @@ pub(super) fn run(args: &[String]) {
 /// so many places.
 async fn join(master: String, token: JoinToken, name: String) -> Identity {
     let mut backoff = link::retry::Backoff::default();
+    let key = link::JoiningKey::make().expect("a key");
     for _ in 0..ATTEMPTS {
-        match link::enrol_as(&master, &token, &name, WantedRole::Worker).await {
+        match link::enrol_as(&master, &token, &key, &name, WantedRole::Worker).await {
             Ok(identity) => return identity,
             Err(error) if error.passing() => tokio::time::sleep(backoff.delay()).await,
             Err(error) => panic!("{name}: {error}"),

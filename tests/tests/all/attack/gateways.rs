@@ -55,10 +55,12 @@ fn silent_joiners_at_a_gateway_keep_no_other_joiner_out() {
     let why = hostile.now(silent[0].closed()).to_string();
     assert!(why.contains("others came after"), "{why}");
     let token = hostile.grid.token("worker").parse().expect("a token");
+    let key = link::JoiningKey::make().expect("a key");
     hostile
         .now(link::enrol_as(
             &gateway.address,
             &token,
+            &key,
             "pc",
             WantedRole::Worker,
         ))
