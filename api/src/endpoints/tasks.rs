@@ -8,7 +8,7 @@ use common::selector::Selector;
 use common::view::{FileView, OutputView, TaskState};
 use common::wire::Refusal;
 use common::wire::client::{Reply, Request, TailFrom, TailNews};
-use common::{AttemptId, Content, TaskId};
+use common::{AttemptId, BlobRef, Content, TaskId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
@@ -17,7 +17,7 @@ use super::get;
 use super::list::{Commas, ListPage, PageLimit, after};
 use crate::answer::{JsonDocument, PieceFlow, Raw};
 use crate::call::Call;
-use crate::content::{SHORT, send};
+use crate::content::send;
 use crate::cursor::PageStart;
 use crate::json::{FileJson, Object, TaskJson};
 use crate::problem::Problem;
@@ -312,24 +312,41 @@ impl Shown {
         let Ok(Some(output)) = call.grid.output(self.task).await else {
             return;
         };
-        let content = captured(&output, self.stream);
-        let Ok((bytes, _)) = call.grid.end_of(content, SHORT).await else {
-            return;
-        };
         let same = self
             .begun
             .is_some_and(|(attempt, _)| attempt == output.attempt);
         if !same && !self.begins(output.attempt, &output.host).await {
             return;
         }
-        let shown = match self.begun {
-            Some((attempt, next)) if attempt == output.attempt => next,
-            _ => 0,
-        };
-        let skip = usize::try_from(shown).unwrap_or(usize::MAX);
 
-        if let Some(rest) = bytes.get(skip..).filter(|rest| !rest.is_empty()) {
-            self.send(rest.to_vec()).await;
+        let shown = self.begun.map_or(0, |(_, next)| next);
+        match captured(&output, self.stream) {
+            Content::Inline(bytes) => {
+                let skip = usize::try_from(shown).unwrap_or(usize::MAX);
+                if let Some(rest) = bytes.get(skip..).filter(|rest| !rest.is_empty()) {
+                    self.send(rest.to_vec()).await;
+                }
+            }
+            Content::Blob(blob) if shown < blob.size => self.send_from(call, blob, shown).await,
+            Content::Blob(_) => {}
+        }
+    }
+
+    /// Sends kept content from this byte on.
+    async fn send_from(&self, call: &Call, blob: &BlobRef, from: u64) {
+        match call.grid.door.get(&call.grid.who, blob.hash, from).await {
+            Ok(mut found) => {
+                while let Some(piece) = found.pieces.recv().await {
+                    let broken = piece.is_err();
+                    if self.tx.send(piece).await.is_err() || broken {
+                        return;
+                    }
+                }
+            }
+            // The reader learns of it by an answer that breaks off.
+            Err(refusal) => {
+                let _ = self.tx.send(Err(refusal)).await;
+            }
         }
     }
 }

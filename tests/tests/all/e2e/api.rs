@@ -537,6 +537,22 @@ fn open_streams_end_when_their_token_is_revoked() {
 }
 
 #[test]
+fn a_long_output_is_followed_from_its_first_byte_to_its_last() {
+    let mut grid = Grid::start();
+    grid.worker("h1")
+        .config("confinement = \"process\"\nstream_limit_bytes = 33_554_432\n")
+        .start();
+    let write = "echo first; head -c 18000000 /dev/zero; echo last";
+    let job = grid.submit(["--wait", "--", "sh", "-c", write]);
+
+    let path = format!("/api/v1/jobs/{job}/tasks/1/stdout?follow=1");
+    let answer = master(&grid, "user", "client").get(&path).expect(200);
+    let text = answer.text();
+    assert_eq!(text.len(), "first\nlast\n".len() + 18_000_000);
+    assert!(text.starts_with("first\n") && text.ends_with("last\n"));
+}
+
+#[test]
 fn numbers_for_monitors_are_given_to_no_other_site() {
     let grid = Grid::start();
     for path in ["/metrics", "/healthz"] {
