@@ -87,7 +87,29 @@ pub enum Outcome {
     NoRoom(String),
 }
 
+/// The longest words of an [`Outcome`] that are kept, in bytes.
+const MOST_WORDS: usize = 4_096;
+
 impl Outcome {
+    /// Returns the outcome with words that are fit to be stored and shown.
+    #[must_use]
+    pub fn sound(self) -> Self {
+        let fit = |words: String| crate::text::sound(&words, MOST_WORDS);
+        match self {
+            Outcome::MissingOutput(glob) => Outcome::MissingOutput(fit(glob)),
+            Outcome::BadOutput(why) => Outcome::BadOutput(fit(why)),
+            Outcome::NotStarted(why) => Outcome::NotStarted(fit(why)),
+            Outcome::OverLimit(why) => Outcome::OverLimit(fit(why)),
+            Outcome::ResultLost(why) => Outcome::ResultLost(fit(why)),
+            Outcome::NoRoom(why) => Outcome::NoRoom(fit(why)),
+            Outcome::Succeeded
+            | Outcome::Exited(_)
+            | Outcome::Signalled(_)
+            | Outcome::TimedOut(_)
+            | Outcome::Stopped => self,
+        }
+    }
+
     /// Whether the attempt succeeded, so that its task is done.
     pub fn success(&self) -> bool {
         matches!(self, Outcome::Succeeded)
@@ -287,6 +309,20 @@ impl Completion {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_an_outcome_are_short_and_do_not_act_on_a_terminal() {
+        let long = Outcome::NotStarted(format!("\u{1b}[2J{}", "é".repeat(100_000)));
+        let Outcome::NotStarted(why) = long.sound() else {
+            panic!("it is the same outcome");
+        };
+        assert!(
+            why.len() <= MOST_WORDS && why.starts_with(" [2Jé"),
+            "{}",
+            why.len()
+        );
+        assert_eq!(Outcome::Exited(3).sound(), Outcome::Exited(3));
+    }
 
     #[test]
     fn a_failure_names_the_confinement_that_may_have_caused_it() {

@@ -233,9 +233,7 @@ impl SiteAnswer {
 
 /// Returns a reason that is fit to be stored and shown, of [`MAX_REASON`] bytes at most.
 pub(crate) fn plain(why: &str) -> String {
-    let mut plain: String = why.chars().map(|c| if acts(c) { ' ' } else { c }).collect();
-    plain.truncate(plain.floor_char_boundary(MAX_REASON));
-    plain
+    crate::text::sound(why, MAX_REASON)
 }
 
 impl fmt::Display for SiteScope {

@@ -19,6 +19,15 @@ pub fn acts(c: char) -> bool {
         )
 }
 
+/// Returns words from elsewhere that are fit to be stored and shown: at most `most` bytes, and blanks for
+/// what [`acts`] on a terminal.
+pub fn sound(words: &str, most: usize) -> String {
+    let fit = |c: char| if acts(c) { ' ' } else { c };
+    let mut sound: String = words.chars().take(most).map(fit).collect();
+    sound.truncate(sound.floor_char_boundary(most));
+    sound
+}
+
 /// Counts things in words, such as `1 task` or `2 tasks`.
 pub fn plural(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })

@@ -71,6 +71,15 @@ impl Core {
             Retention(Some(span)) => self.now - span,
             Retention(None) => self.now + AHEAD,
         };
-        self.store.trim_availability(host, oldest, MOST_ROWS)
+
+        let now = self.now;
+        let counts = |host: &mut super::hosts::Host| {
+            let due = host.rows_counted.is_none_or(|at| now.since(at) >= DAY);
+            host.rows_counted = if due { Some(now) } else { host.rows_counted };
+            due
+        };
+        let counts = self.hosts.get_mut(&host).is_some_and(counts);
+        self.store
+            .trim_availability(host, oldest, counts.then_some(MOST_ROWS))
     }
 }

@@ -68,6 +68,8 @@ pub(super) struct Host {
     runs: WorkerRuns,
     /// Whether the host has claimed an impossible time for an attempt.
     claimed_wildly: bool,
+    /// When the rows of its availability were counted last.
+    pub(super) rows_counted: Option<Time>,
     /// The state that followers were told, with the owner's reason.
     pub(super) told: Option<(HostState, Option<YieldReason>)>,
 }
@@ -174,6 +176,7 @@ impl Host {
             attendance,
             runs,
             claimed_wildly,
+            rows_counted: None,
             told,
         }
     }
@@ -575,6 +578,7 @@ impl Core {
             ago,
         } = delivery;
         self.hold_against_time(host, &mut completion)?;
+        completion.outcome = completion.outcome.sound();
 
         self.foresee_share(&completion)?;
         self.note_heard(host);
@@ -777,6 +781,11 @@ impl Core {
         let status = self.scheduler.host(id);
         let connected = status.as_ref().is_some_and(|s| s.connected);
         let heard = host.heard.unwrap_or(host.known);
+        // Of one that has just joined nothing is lost: its worker is about to connect.
+        let unseen = match host.heard {
+            Some(_) => HostState::Lost,
+            None => HostState::Suspect,
+        };
         let never = || {
             let since = if host.heard.is_some() {
                 "since the master started"
@@ -791,7 +800,7 @@ impl Core {
                 name: host.name.clone(),
                 ..facts
             },
-            state: status.as_ref().map_or(HostState::Lost, |s| s.state),
+            state: status.as_ref().map_or(unseen, |s| s.state),
             reason: match host.identity {
                 IdentityState::Revoked => Some(REVOKED.to_owned()),
                 IdentityState::Waiting => Some(waits_for_approval(&host.name)),

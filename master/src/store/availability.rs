@@ -68,26 +68,36 @@ impl Writer {
         Ok(newest)
     }
 
-    /// Removes a host's intervals that ended before `oldest`, and its oldest rows beyond `most`.
+    /// Removes a host's intervals that ended before `oldest`, and where `most` is given its oldest rows
+    /// beyond that many, for which all rows are read.
     pub(crate) fn trim_availability(
         &mut self,
         host: HostId,
         oldest: Time,
-        most: u32,
+        most: Option<u32>,
     ) -> Result<(), StoreError> {
-        let first = "SELECT \"end\" FROM availability WHERE host = $1 ORDER BY start LIMIT 1";
-        let first: Option<i64> = self.db().first(first, values![host.0], |row| row.get(0))?;
-        let beyond =
-            "SELECT start FROM availability WHERE host = $1 ORDER BY start DESC LIMIT 1 OFFSET $2";
-        let beyond: Option<i64> = self
-            .db()
-            .first(beyond, values![host.0, most], |row| row.get(0))?;
+        // No two overlap: the last but one of those that began before has ended before, too.
+        let sql = "SELECT start, \"end\" FROM availability WHERE host = $1 AND start < $2 ORDER BY start DESC LIMIT 2";
+        let oldest = micros(oldest);
+        let began: Vec<(i64, i64)> = self.db().all(sql, values![host.0, oldest], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?;
+        let ended = began.into_iter().find(|(_, end)| *end <= oldest);
+
+        let beyond = match most {
+            Some(most) => {
+                let sql = "SELECT start FROM availability WHERE host = $1 ORDER BY start DESC LIMIT 1 OFFSET $2";
+                self.db()
+                    .first(sql, values![host.0, most], |row| row.get::<i64>(0))?
+            }
+            None => None,
+        };
 
         // Only a change opens a transaction, which costs a sync.
-        if beyond.is_some() || first.is_some_and(|end| end <= micros(oldest)) {
+        if let Some(last) = ended.map(|(start, _)| start).max(beyond) {
             self.change(
-                "DELETE FROM availability WHERE host = $1 AND (\"end\" <= $2 OR start <= $3)",
-                values![host.0, micros(oldest), beyond.unwrap_or(-1)],
+                "DELETE FROM availability WHERE host = $1 AND start <= $2",
+                values![host.0, last],
             )?;
         }
 
