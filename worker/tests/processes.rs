@@ -49,6 +49,7 @@ const TESTS: &[(&str, Test)] = tests![
     a_frozen_tree_does_nothing_until_it_is_thawed,
     a_frozen_tree_uses_no_processor_for_five_seconds,
     a_tree_that_grows_while_it_is_frozen_is_frozen_whole,
+    a_process_whose_first_thread_has_ended_is_frozen_and_killed,
     tasks_left_frozen_by_a_killed_worker_end_with_the_next_one,
     tasks_run_at_the_lowest_priority_and_their_watcher_does_not,
     tasks_are_in_the_group_that_gets_what_processor_time_nobody_else_wants,
@@ -650,6 +651,34 @@ async fn a_tree_that_grows_while_it_is_frozen_is_frozen_whole(bench: Box<Bench>)
     let then = births();
     tokio::time::sleep(Duration::from_millis(20)).await;
     assert_eq!(births(), then);
+}
+
+async fn a_process_whose_first_thread_has_ended_is_frozen_and_killed(bench: Box<Bench>) {
+    // Python's first thread ends by the bare system call `exit`, which leaves the process to the other one.
+    let busy = "import ctypes, os, threading\n\
+        def work():\n    while True: pass\n\
+        threading.Thread(target=work).start()\n\
+        print(os.getpid(), file=open('a', 'w'), flush=True)\n\
+        ctypes.CDLL(None).syscall(60, 0)\n";
+    fs::write(bench.dir.path().join("busy.py"), busy).unwrap();
+    let mut process = bench.start("setsid /usr/bin/python3 busy.py & wait").await;
+    let pid = bench.pid("a").await;
+    until(|| stat(pid).is_none()).await;
+    let then = used_ns(pid);
+    until(|| used_ns(pid) > then).await;
+
+    process.order(ProcessOrder::Freeze);
+    assert_eq!(within(process.report()).await, WatcherReport::Frozen);
+    let frozen = used_ns(pid);
+    // What is stopped stays stopped: no later moment can be different.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(used_ns(pid), frozen);
+    process.order(ProcessOrder::Thaw);
+    until(|| used_ns(pid) > frozen).await;
+
+    process.order(ProcessOrder::Kill);
+    assert_eq!(status(&mut process).await, ProcessStatus::Signalled(9));
+    assert!(!Path::new(&format!("/proc/{pid}/task")).exists());
 }
 
 async fn tasks_run_at_the_lowest_priority_and_their_watcher_does_not(bench: Box<Bench>) {

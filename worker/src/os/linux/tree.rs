@@ -38,14 +38,58 @@ impl Member {
 
 /// State and parent of a process, if it still exists.
 fn look(pid: i32) -> Option<(u8, i32)> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let (state, parent, threads) = read_stat(&format!("/proc/{pid}/stat"))?;
+    // A process goes on after the end of its first thread for as long as it has others.
+    let goes_on = state == b'Z' && threads > 1;
+    Some((
+        if goes_on {
+            state_of_threads(pid)
+        } else {
+            state
+        },
+        parent,
+    ))
+}
+
+/// State, parent and number of threads of a process, or of a thread, as this file has them.
+fn read_stat(path: &str) -> Option<(u8, i32, u32)> {
+    let stat = fs::read(path).ok()?;
     // The name in parentheses may hold anything, parentheses included; state and parent follow the
     // last one.
     let end = stat.iter().rposition(|b| *b == b')')?;
-    let mut fields = stat.get(end + 2..)?.split(|b| *b == b' ');
-    let state = *fields.next()?.first()?;
-    let parent = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
-    Some((state, parent))
+    let fields: Vec<&str> = std::str::from_utf8(stat.get(end + 2..)?)
+        .ok()?
+        .split(' ')
+        .collect();
+    let state = *fields.first()?.as_bytes().first()?;
+    Some((
+        state,
+        fields.get(1)?.parse().ok()?,
+        fields.get(17)?.parse().ok()?,
+    ))
+}
+
+/// The state of a process whose first thread has ended: that of a thread which is not stopped, or
+/// stopped if all are.
+fn state_of_threads(pid: i32) -> u8 {
+    let threads = fs::read_dir(format!("/proc/{pid}/task"));
+    let states = threads
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|thread| {
+            let (state, ..) = read_stat(thread.path().join("stat").to_str()?)?;
+            Some(state)
+        });
+
+    let mut all = b'Z';
+    for state in states.filter(|state| !matches!(state, b'Z' | b'X' | b'x')) {
+        if !matches!(state, b'T' | b't') {
+            return state;
+        }
+        all = state;
+    }
+    all
 }
 
 /// All processes that one pass over `/proc` shows, by their parents.
