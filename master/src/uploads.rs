@@ -10,37 +10,58 @@ use common::wire::{Refusal, RefusalCode};
 use common::{BlobRef, HostId};
 use uuid::Uuid;
 
-/// The most blobs remembered of one host. A host uploads a forgotten one again when asked.
-const REMEMBERED: usize = 65_536;
+/// The most blobs of one host that no message of it has named yet. A host uploads a forgotten one again
+/// when asked.
+const UNNAMED: usize = 65_536;
+
+/// The most blobs of one host that its messages have named: attempts may leave the same content.
+const NAMED: usize = 128;
 
 /// The uploads that are known while the master runs.
 #[derive(Debug, Default)]
 pub(crate) struct Uploads {
-    by_host: Mutex<BTreeMap<HostId, Brought>>,
+    by_host: Mutex<BTreeMap<HostId, HostUploads>>,
     /// The bytes that each user is uploading now.
     under_way: Mutex<BTreeMap<Uuid, u64>>,
 }
 
-/// The blobs that one host has uploaded, the oldest first.
+/// The blobs that one host has uploaded.
 #[derive(Debug, Default)]
-struct Brought {
+struct HostUploads {
+    unnamed: RecentBlobs<UNNAMED>,
+    named: RecentBlobs<NAMED>,
+}
+
+/// The last `MOST` blobs that were noted.
+#[derive(Debug, Default)]
+struct RecentBlobs<const MOST: usize> {
     blobs: BTreeMap<BlobHash, (u64, u64)>,
     order: BTreeMap<u64, BlobHash>,
     next: u64,
 }
 
-impl Brought {
+impl<const MOST: usize> RecentBlobs<MOST> {
     fn note(&mut self, blob: BlobRef) {
+        self.forget(&blob.hash);
         self.next += 1;
-        if let Some((_, before)) = self.blobs.insert(blob.hash, (blob.size, self.next)) {
-            self.order.remove(&before);
-        }
+        self.blobs.insert(blob.hash, (blob.size, self.next));
         self.order.insert(self.next, blob.hash);
-        if self.order.len() > REMEMBERED
+        if self.order.len() > MOST
             && let Some((_, oldest)) = self.order.pop_first()
         {
             self.blobs.remove(&oldest);
         }
+    }
+
+    fn forget(&mut self, hash: &BlobHash) {
+        if let Some((_, place)) = self.blobs.remove(hash) {
+            self.order.remove(&place);
+        }
+    }
+
+    fn has(&self, blob: &BlobRef) -> bool {
+        let size = self.blobs.get(&blob.hash).map(|(size, _)| *size);
+        size == Some(blob.size)
     }
 }
 
@@ -55,21 +76,40 @@ pub(crate) struct BegunUpload<'a> {
 impl Uploads {
     /// Notes a blob that a host has uploaded.
     pub(crate) fn note(&self, host: HostId, blob: BlobRef) {
-        lock(&self.by_host).entry(host).or_default().note(blob);
+        let mut by_host = lock(&self.by_host);
+        by_host.entry(host).or_default().unnamed.note(blob);
     }
 
-    /// Forgets what a host has uploaded: in a new session it uploads all again that it is to deliver.
-    pub(crate) fn forget(&self, host: HostId) {
-        lock(&self.by_host).remove(&host);
+    /// Notes that a host has named these blobs, which it had uploaded for that.
+    pub(crate) fn named(&self, host: HostId, blobs: impl Iterator<Item = BlobRef>) {
+        let mut by_host = lock(&self.by_host);
+        let Some(of) = by_host.get_mut(&host) else {
+            return;
+        };
+        for blob in blobs {
+            of.unnamed.forget(&blob.hash);
+            of.named.note(blob);
+        }
+    }
+
+    /// Forgets what the messages of a host have named. What none has named yet stays: in its next session
+    /// the host need not upload it again.
+    pub(crate) fn forget_named(&self, host: HostId) {
+        let mut by_host = lock(&self.by_host);
+        let Some(of) = by_host.get_mut(&host) else {
+            return;
+        };
+        of.named = RecentBlobs::default();
+        if of.unnamed.blobs.is_empty() {
+            by_host.remove(&host);
+        }
     }
 
     /// Whether this host has uploaded this content.
     pub(crate) fn brought(&self, host: HostId, blob: &BlobRef) -> bool {
         let by_host = lock(&self.by_host);
-        by_host
-            .get(&host)
-            .and_then(|of| of.blobs.get(&blob.hash))
-            .is_some_and(|(size, _)| *size == blob.size)
+        let of = by_host.get(&host);
+        of.is_some_and(|of| of.unnamed.has(blob) || of.named.has(blob))
     }
 
     /// Begins an upload of this many bytes. It is refused if they do not fit into `room` beside the
@@ -151,18 +191,44 @@ mod tests {
         assert!(uploads.begin(ann, 60, 41, 100).is_err() && lock(&uploads.under_way).is_empty());
     }
 
+    fn blob(n: usize) -> BlobRef {
+        link::content::hash_bytes(&n.to_le_bytes())
+    }
+
     #[test]
     fn the_oldest_content_of_a_host_is_forgotten_first() {
-        let blob = |n: usize| link::content::hash_bytes(&n.to_le_bytes());
         let uploads = Uploads::default();
-        for n in (0..REMEMBERED).chain([0, REMEMBERED]) {
+        for n in (0..UNNAMED).chain([0, UNNAMED]) {
             uploads.note(HostId(1), blob(n));
         }
         let brought = |n| uploads.brought(HostId(1), &blob(n));
-        assert!(brought(0) && !brought(1) && brought(2) && brought(REMEMBERED));
+        assert!(brought(0) && !brought(1) && brought(2) && brought(UNNAMED));
         assert!(
             !uploads.brought(HostId(2), &blob(0))
                 && !uploads.brought(HostId(1), &BlobRef { size: 1, ..blob(0) })
         );
+    }
+
+    #[test]
+    fn a_new_session_forgets_named_content_and_keeps_what_the_host_still_collects() {
+        let uploads = Uploads::default();
+        uploads.note(HostId(1), blob(0));
+        uploads.note(HostId(1), blob(1));
+        uploads.named(HostId(1), [blob(0)].into_iter());
+        assert!(
+            [0, 1]
+                .map(blob)
+                .iter()
+                .all(|blob| uploads.brought(HostId(1), blob))
+        );
+
+        uploads.forget_named(HostId(1));
+        let brought = |n| uploads.brought(HostId(1), &blob(n));
+        assert!(!brought(0) && brought(1));
+
+        uploads.named(HostId(1), (1..NAMED + 2).map(blob));
+        assert!(!brought(1) && brought(2) && brought(NAMED + 1));
+        uploads.forget_named(HostId(1));
+        assert!(lock(&uploads.by_host).is_empty());
     }
 }

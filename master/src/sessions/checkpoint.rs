@@ -119,6 +119,8 @@ fn keep(
 
     let blobs: Vec<_> = list.files.iter().map(|file| file.blob.hash).collect();
     state.core.tell(HostAsk::Saved(host, attempt, saved, blobs));
+    let files = list.files.iter().map(|file| file.blob);
+    state.uploads.named(host, files.chain([manifest]));
 }
 
 fn note(

@@ -76,6 +76,15 @@ pub(super) fn was_brought(
     }
 }
 
+/// The content that the completions of a message name.
+pub(super) fn named_by(message: &ToMaster) -> Vec<BlobRef> {
+    let ToMaster::Delivered(deliveries) = message else {
+        return Vec::new();
+    };
+    let of = deliveries.iter().map(|delivery| &delivery.completion);
+    of.flat_map(Completion::blobs).collect()
+}
+
 async fn give(
     state: &SessionContext,
     peer: &Peer,

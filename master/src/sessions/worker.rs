@@ -162,16 +162,17 @@ impl Worker {
             }
         };
 
-        state.uploads.forget(host);
         let connected = HostAsk::Connected(Box::new(connected));
         state.core.ask::<()>(connected).await.map_err(stopped)?;
         let (seen, key) = self.way;
         let _entered = seen.map(|seen| state.shared.enter((host, session), seen, key, sender));
-        tokio::select! {
+        let ended = tokio::select! {
             ended = speak(channel.tx, inbox, &alive) => ended,
             ended = listen(state, channel.rx, (host, session), &alive) => ended,
             broken = self.broken(&alive) => Err(broken),
-        }
+        };
+        state.uploads.forget_named(host);
+        ended
     }
 }
 
@@ -272,9 +273,11 @@ async fn listen(
                     tracing::warn!(%host, "{what}");
                     return Err(LinkError::Protocol(what));
                 }
+                let named = content::named_by(&message);
                 state
                     .core
                     .tell_in_turn(HostAsk::Said(host, session, message), turn);
+                state.uploads.named(host, named.into_iter());
             }
         }
     }
