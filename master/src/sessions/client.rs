@@ -27,6 +27,10 @@ use crate::store::Peer;
 
 /// The shortest time between two progress messages to a watcher.
 const WATCH_PERIOD: Duration = Duration::from_millis(100);
+/// The same where the grid is large: a message takes one part in so many of a watcher's time, since the
+/// predictions in it are made for each anew; and the longest pause that comes of that.
+const WATCH_SHARE: u32 = 50;
+const WATCH_PERIOD_AT_MOST: Duration = Duration::from_secs(2);
 /// The most entries in one reply; entries of ordinary size then stay far below the frame limit.
 const CHUNK: usize = 100;
 /// The most texts of settings in one reply.
@@ -211,7 +215,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
             send_tasks(asker, listing, &states, tx).await?;
         }
         Request::Outputs { job, tasks } => {
-            send_outputs(asker, asker.listing(job, &tasks).await?, tx).await?;
+            send_outputs(asker, asker.listing_of_outputs(job, &tasks).await?, tx).await?;
         }
         Request::AddTasks {
             id,
@@ -479,6 +483,7 @@ async fn watch(
 
     let mut first = true;
     let mut rest = jobs.clone();
+    let mut pause = WATCH_PERIOD;
     loop {
         // A change from here on is seen in the next round.
         changed.mark_unchanged();
@@ -490,8 +495,10 @@ async fn watch(
             // A watcher that hears of every change has heard of the jobs that settled before.
             let told = if quiet { jobs.clone() } else { rest };
             let _turn = asker.answer_turn().await;
+            let asked = tokio::time::Instant::now();
             send_jobs(asker, JobListing::new(told, Vec::new()), tx).await?;
             tx.flush().await?;
+            pause = (asked.elapsed() * WATCH_SHARE).clamp(WATCH_PERIOD, WATCH_PERIOD_AT_MOST);
         }
 
         rest = open;
@@ -505,7 +512,7 @@ async fn watch(
                 settled.changed().await.is_ok()
             } else {
                 let changed = changed.changed().await.is_ok();
-                let _ = tokio::time::timeout(WATCH_PERIOD, settled.changed()).await;
+                let _ = tokio::time::timeout(pause, settled.changed()).await;
                 changed
             }
         };

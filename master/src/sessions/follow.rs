@@ -348,7 +348,11 @@ impl<'a> Follower<'a> {
         }
 
         for (job, tasks) in asked {
-            let mut listing = match self.asker.listing(job, &Selector::Ids(tasks)).await {
+            let mut listing = match self
+                .asker
+                .listing_of_outputs(job, &Selector::Ids(tasks))
+                .await
+            {
                 Ok(listing) => listing,
                 Err(NoAnswer::Refused(_)) => continue,
                 Err(gone) => return Err(gone),

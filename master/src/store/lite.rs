@@ -9,6 +9,9 @@ use super::db::Db;
 use super::log::{Logs, write_again};
 use super::{StoreError, schema};
 
+/// The most memory that the writer keeps pages in: so many KiB, as SQLite wants it said.
+const CACHE_KIB: i32 = -32 * 1_024;
+
 /// The name of the store's file.
 pub(super) const FILE: &str = "store.sqlite";
 /// The size, in bytes, to which a larger write-ahead log is cut once its content is no longer
@@ -68,6 +71,8 @@ fn open_file(path: &Path, logs: &dyn Logs) -> Result<Connection, StoreError> {
     db.pragma_update(None, "synchronous", "FULL")?;
 
     // After a burst of changes the log is cut back to this size.
+    // Rows that are found by a hash lie anywhere: SQLite's two megabytes are soon too few for them.
+    db.pragma_update(None, "cache_size", CACHE_KIB)?;
     db.pragma_update(None, "journal_size_limit", WAL_KEEPS)?;
     schema::migrate(&mut db)?;
 

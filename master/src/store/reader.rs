@@ -45,6 +45,9 @@ type SpecsInUse = BTreeMap<JobId, (i64, Weak<JobSpec>)>;
 /// The most connections of readers to a database: each is a process there.
 const DATABASE_READERS: usize = 8;
 
+/// The most attempts that one question reads.
+const ATTEMPTS: usize = 10_000;
+
 /// Where a store is.
 enum StorePlace {
     /// In this file.
@@ -415,10 +418,42 @@ pub(super) fn ids(db: &Db, sql: &str, values: &[SqlValue<'_>]) -> Result<IdSet, 
     Ok(ids.into_iter().collect())
 }
 
+/// Calls `each` for the attempts of a job to which `filter` applies, by task and number, which are the
+/// first two columns of the row; `columns` follow. They are read in portions, between which a master whose
+/// store is a database shows that it lives.
+pub(super) fn each_attempt(
+    db: &Db,
+    job: JobId,
+    (columns, filter): (&str, &str),
+    mut each: impl FnMut(&SqlRow<'_>) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let sql = format!(
+        "SELECT task, number{columns} FROM attempt WHERE job = $1 AND (task, number) > ($2, $3) AND {filter}
+         ORDER BY task, number LIMIT {ATTEMPTS}"
+    );
+    let mut last = (-1_i64, -1_i64);
+    loop {
+        let mut read = 0;
+        let (task, number) = last;
+        db.each(&sql, values![job.0, task, number], |row| {
+            read += 1;
+            last = (row.get(0)?, row.get(1)?);
+            each(row)
+        })?;
+        if read < ATTEMPTS {
+            return Ok(());
+        }
+    }
+}
+
 pub(super) fn finished_tasks(db: &Db, job: JobId) -> Result<IdSet, StoreError> {
-    let sql = "SELECT task FROM attempt WHERE job = $1 AND state = 'finished'
-               AND (verdict IS NULL OR verdict LIKE 'alone %' OR verdict = 'agreed ' || number)";
-    ids(db, sql, values![job.0])
+    let filter = "state = 'finished' AND (verdict IS NULL OR verdict LIKE 'alone %' OR verdict = 'agreed ' || number)";
+    let mut finished = Vec::new();
+    each_attempt(db, job, ("", filter), |row| {
+        finished.push(row.get::<u32>(0)?);
+        Ok(())
+    })?;
+    Ok(finished.into_iter().collect())
 }
 
 pub(super) fn job_view(db: &Db, job: JobId) -> Result<Option<JobView>, StoreError> {

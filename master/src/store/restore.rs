@@ -116,7 +116,7 @@ impl Writer {
         let Some((view, spec, bytes)) = self.job(job)? else {
             return Ok(None);
         };
-        let progress = progress(self.db(), job, spec.work.ranks().is_some())?;
+        let progress = progress(self.db(), job, &spec)?;
         let sql = "SELECT estimates FROM job WHERE id = $1";
         let said: Option<Vec<u8>> = self.db().one(sql, values![job.0], |row| row.get(0))?;
         let bytes = bytes + said.as_ref().map_or(0, |said| said.len() as u64);
@@ -186,7 +186,8 @@ fn in_line(jobs: Vec<RestoredJob>) -> Vec<RestoredJob> {
     placed.into_iter().map(|(_, job)| job).collect()
 }
 
-fn progress(db: &Db, job: JobId, ranks: bool) -> Result<RestoredProgress, StoreError> {
+fn progress(db: &Db, job: JobId, spec: &JobSpec) -> Result<RestoredProgress, StoreError> {
+    let ranks = spec.work.ranks().is_some();
     let mut progress = RestoredProgress {
         finished: reader::finished_tasks(db, job)?,
         ..RestoredProgress::default()
@@ -209,12 +210,13 @@ fn progress(db: &Db, job: JobId, ranks: bool) -> Result<RestoredProgress, StoreE
 
     progress.failed = IdSet::from_ranges(failed);
     progress.cancelled = IdSet::from_ranges(cancelled);
-    super::results::restore(db, job, &mut progress)?;
+    if spec.rules.quorum.compares() {
+        super::results::restore(db, job, &mut progress)?;
+    }
 
-    let sql =
-        "SELECT task, number, incarnation, host, state, started IS NOT NULL, duplicate, charged, ran, policed FROM attempt WHERE job = $1
-         ORDER BY task, number";
-    db.each(sql, values![job.0], |row| {
+    let columns =
+        ", incarnation, host, state, started IS NOT NULL, duplicate, charged, ran, policed";
+    reader::each_attempt(db, job, (columns, "TRUE"), |row| {
         let (task, number, state): (u32, u32, String) = (row.get(0)?, row.get(1)?, row.get(4)?);
         progress.attempts += 1;
         progress.duplicates += u64::from(row.get::<bool>(6)?);

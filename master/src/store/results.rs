@@ -12,6 +12,7 @@ use scheduler::effect::Judgement;
 use scheduler::event::RestoredProgress;
 
 use super::db::Db;
+use super::reader::each_attempt;
 use super::value::values;
 use super::writer::Writer;
 use super::{AttemptResult, StoreError, from_postcard, word};
@@ -150,9 +151,8 @@ pub(super) fn restore(
     job: JobId,
     progress: &mut RestoredProgress,
 ) -> Result<(), StoreError> {
-    let sql = "SELECT task, number, incarnation, host, verdict FROM attempt
-               WHERE job = $1 AND verdict IS NOT NULL ORDER BY task, number";
-    db.each(sql, values![job.0], |row| {
+    let judged = (", incarnation, host, verdict", "verdict IS NOT NULL");
+    each_attempt(db, job, judged, |row| {
         let number = row.get(1)?;
         let incarnation = Incarnation(row.get(2)?);
         let attempt = AttemptId {

@@ -225,14 +225,23 @@ fn neighbours_that_are_alike_are_one_row_and_old_rows_go() {
         .1
         .remove(1);
     assert_eq!(why, busy);
-    store.trim_availability(HostId(1), Time(500), 10).unwrap();
+    store.trim_availability(HostId(1), Time(500), None).unwrap();
     store.commit().unwrap();
-    assert_eq!(recorded(&dir, 0, 1_000), [(500, 510, 0.0), (520, 530, 1.0)]);
-    store.trim_availability(HostId(1), Time(0), 1).unwrap();
+    let left = [(500, 510, 0.0), (520, 530, 1.0)];
+    assert_eq!(recorded(&dir, 0, 1_000), left);
+    // One that has not ended by then stays whole.
+    store.trim_availability(HostId(1), Time(505), None).unwrap();
+    store.commit().unwrap();
+    assert_eq!(recorded(&dir, 0, 1_000), left);
+    store
+        .trim_availability(HostId(1), Time(0), Some(1))
+        .unwrap();
 
     store.commit().unwrap();
     assert_eq!(recorded(&dir, 0, 1_000), [(520, 530, 1.0)]);
-    store.trim_availability(HostId(1), Time(0), 1).unwrap();
+    store
+        .trim_availability(HostId(1), Time(0), Some(1))
+        .unwrap();
     assert!(!store.commit().unwrap(), "nothing to do is no change");
 }
 
@@ -309,6 +318,31 @@ fn a_reopened_store_gives_back_how_far_a_job_was() {
             .dropped,
         3
     );
+}
+
+#[test]
+fn a_job_of_more_attempts_than_one_question_reads_comes_back_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(&dir);
+    // A question reads ten thousand: the first ends between the two attempts of a task.
+    let tasks = 5_002;
+    let job = add_job(&mut store, 1, &spec(tasks));
+    start(&mut store, attempt(job, 1, 1));
+    for index in 2..=tasks {
+        start(&mut store, attempt(job, index, 1));
+        start(&mut store, attempt(job, index, 2));
+    }
+    store.commit().unwrap();
+
+    let progress = store.restore_job(job).unwrap().unwrap().progress;
+    assert_eq!(progress.attempts, 10_003);
+    let live: Vec<_> = progress
+        .tried
+        .iter()
+        .map(|tried| (tried.task, tried.live.len()))
+        .collect();
+    let twice = (2..=tasks).map(|task| (task, 2));
+    assert_eq!(live, [(1, 1)].into_iter().chain(twice).collect::<Vec<_>>());
 }
 
 #[test]

@@ -17,7 +17,7 @@ use common::{AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, RequestId, Submi
 use api::Turn;
 use serde::de::DeserializeOwned;
 
-use crate::core::ask::{HostNames, JobAsk, Submitting};
+use crate::core::ask::{HostAsk, HostNames, JobAsk, Submitting};
 use crate::core::{AddReply, Adding, NoReply, SubmitReply, check_spec, content_is_missing};
 use crate::store::StoreError;
 
@@ -510,6 +510,23 @@ impl Asker {
         let settled = self.read(move |reader| reader.settled(job)).await?;
         let disclosure = self.read(move |reader| reader.disclosure(job)).await?;
         Ok(Listing::new(job, spec, picked, live, settled, names).disclosed(disclosure))
+    }
+
+    /// Starts a listing of what a job's tasks have left, for which the job's present state is not asked.
+    pub(in crate::sessions) async fn listing_of_outputs(
+        &self,
+        job: JobId,
+        tasks: &Selector,
+    ) -> Result<Listing, NoAnswer> {
+        self.pick_one(job).await?;
+        let spec = self.spec(job).await?;
+        let picked = tasks.pick(&spec.tasks.ids);
+
+        if let (Selector::Ids(ids), true) = (tasks, picked.is_empty()) {
+            return Err(no_task(job, ids));
+        }
+        let names = self.core(HostAsk::Names).await?;
+        Ok(Listing::new(job, spec, picked, None, Vec::new(), names))
     }
 
     /// The next tasks of a listing; `None` after the last.
