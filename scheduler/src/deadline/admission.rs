@@ -10,6 +10,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::attempt::Phase;
+use common::needs::Needs;
 use common::{AttemptId, HostId, IdSet, JobId, Span, Time};
 
 use crate::deadline::calendar::{Booking, Calendar, RunningCap, Slots};
@@ -273,30 +274,53 @@ impl Scheduler {
             .waiting
             .iter()
             .take_while(|rank| rank.promised());
-        let mut jobs = line.filter_map(|rank| self.jobs.table.get(&rank.job));
+        let line: Vec<&Job> = line
+            .filter_map(|rank| self.jobs.table.get(&rank.job))
+            .collect();
+        if !self.may_start_promised(&line) {
+            return Vec::new();
+        }
+
         let equal = !reckoning.inflated && self.hosts.alike() && self.hosts.index.lent.is_empty();
         if equal
             && self.hosts.index.standing.is_bare()
-            && !jobs.any(|job| job.rules.quorum.compares() || !job.demand.is_plain())
+            && !line
+                .iter()
+                .any(|job| job.rules.quorum.compares() || !job.demand.is_plain())
         {
             return self.fill_windows(self.starts_on_equals());
         }
 
         // Overdue attempts are not waited for if all deadlines are met without their slots.
-        let without = self.starts_if(reckoning, Overdue::Late);
+        let without = self.starts_if(reckoning, &line, Overdue::Late);
         let starts = without.unwrap_or_else(|| {
-            self.starts_if(reckoning, Overdue::AsLong)
+            self.starts_if(reckoning, &line, Overdue::AsLong)
                 .unwrap_or_default()
         });
 
         self.fill_windows(starts)
     }
 
-    /// Returns the starts now if overdue attempts end as `overdue` says; `None` for `Overdue::Late`
-    /// if a deadline would be missed.
+    /// Whether a ready host suits one of these jobs, or a task may make room: else the calendar, which takes
+    /// all hosts to put together, would have no start.
+    fn may_start_promised(&self, line: &[&Job]) -> bool {
+        if !self.hosts.index.standing.is_bare() {
+            return true;
+        }
+        let (wanted, avoided) = wanted_by(line);
+        let mut ready = self.hosts.index.all.ready.by_since();
+        ready.any(|host| {
+            let offers = |needs: &&Needs| self.hosts.offer(host, needs);
+            !avoided.contains(&host) && wanted.iter().any(offers)
+        })
+    }
+
+    /// Returns the starts now of tasks of the jobs in this line if overdue attempts end as `overdue` says;
+    /// `None` for `Overdue::Late` if a deadline would be missed.
     fn starts_if(
         &self,
         reckoning: Reckoning,
+        line: &[&Job],
         overdue: Overdue,
     ) -> Option<Vec<(JobId, u32, HostId)>> {
         let mut reckoner = Reckoner {
@@ -312,14 +336,7 @@ impl Scheduler {
         let mut calendar = reckoner.calendar(&BTreeSet::new());
         let mut starts = Vec::new();
         let mut in_time = true;
-        let line = self.jobs.lines.waiting.iter();
-        let line = line.take_while(|rank| rank.promised());
-        let line: Vec<&Job> = line
-            .filter_map(|rank| self.jobs.table.get(&rank.job))
-            .collect();
-        let wanted = line.iter().map(|job| &job.rules.needs).collect();
-        let barred = line.iter().map(|job| job.barred());
-        let avoided = barred.reduce(|all, some| &all & &some).unwrap_or_default();
+        let (wanted, avoided) = wanted_by(line);
         // A slot that suits none of them does not count: they would all be stacked in vain.
         let mut room = calendar.idle_for(&wanted, &avoided) + self.hosts.index.standing.len();
 
@@ -391,6 +408,14 @@ impl Scheduler {
 
         starts
     }
+}
+
+/// Returns the needs of these jobs, and the hosts that none of them may have.
+fn wanted_by<'a>(line: &[&'a Job]) -> (BTreeSet<&'a Needs>, BTreeSet<HostId>) {
+    let wanted = line.iter().map(|job| &job.rules.needs).collect();
+    let barred = line.iter().map(|job| job.barred());
+    let avoided = barred.reduce(|all, some| &all & &some).unwrap_or_default();
+    (wanted, avoided)
 }
 
 impl<'a> Reckoner<'a> {

@@ -237,7 +237,7 @@ impl Scheduler {
                     };
                     let estimates = &mut self.foresight.experience.estimates;
                     let of = &job.stack.terms.estimator;
-                    estimates.observe(of, job.estimate(index), work);
+                    estimates.observe(of, job.rank.job, job.estimate(index), work);
                 }
             }
 

@@ -74,9 +74,7 @@ impl Scheduler {
         job.blame.note(id, success);
 
         let barred = job.bar(id).is_some();
-        let blamed = |host: &HostId| matches!(job.bar(*host), Some(Exclusion::Blamed(..)));
-        let blamed: Vec<HostId> = job.blame.suspects.iter().copied().filter(blamed).collect();
-        for host in blamed {
+        for host in job.newly_blamed(id, success) {
             self.strike(host, of);
         }
         if barred {

@@ -112,8 +112,9 @@ impl Job {
         ] {
             new.subtract(there);
         }
-        new.subtract(&self.finished.set());
-        new.subtract(&self.records.keys().collect());
+        let has = |index: &u32| self.finished.contains(*index) || self.records.get(index).is_some();
+        let there: IdSet = new.iter().filter(has).collect();
+        new.subtract(&there);
 
         self.grow(&new);
         if let Some(speculation) = &mut self.speculation {

@@ -162,7 +162,9 @@ impl Scheduler {
 
         let news = taught.filter(|_| outcome.success()).is_some_and(|work| {
             let estimate = job.estimate(attempt.task.index);
-            experience.estimates.observe(of, estimate, work)
+            experience
+                .estimates
+                .observe(of, attempt.task.job, estimate, work)
         });
 
         if job.promise.is_none() {

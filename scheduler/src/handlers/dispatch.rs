@@ -107,15 +107,24 @@ impl Scheduler {
         self.thaw(false, fx);
         let kept = |jobs: &Jobs| !jobs.kept.is_empty() || !jobs.fillers.is_empty();
         while (!self.hosts.index.all.ready.is_empty() || kept(&self.jobs) && passing < PASSING)
-            && let Some(rank) = self.jobs.lines.next_turn(&self.jobs.lines.waiting, &asked)
+            && let Some(rank) = self
+                .jobs
+                .lines
+                .next_turn(&self.jobs.lines.waiting, &mut asked)
         {
             if rank.disclosed() && !std::mem::replace(&mut thawed, true) {
                 self.thaw(true, fx);
+                asked.claims_changed();
                 continue;
             }
 
             passing += u32::from(self.hosts.index.all.ready.is_empty());
-            if !self.place_job(rank.job, fx) {
+            let before = fx.len();
+            let again = self.place_job(rank.job, fx);
+            if again || fx.len() > before {
+                asked.claims_changed();
+            }
+            if !again {
                 asked.pass(rank);
                 if !self.park(rank.job) {
                     self.save_for(rank.job);
@@ -173,15 +182,22 @@ impl Scheduler {
 
         let mut asked = ShareWalk::default();
         while !self.hosts.index.all.ready.is_empty()
-            && let Some(rank) = self.jobs.lines.next_turn(&self.jobs.lines.copying, &asked)
+            && let Some(rank) = self
+                .jobs
+                .lines
+                .next_turn(&self.jobs.lines.copying, &mut asked)
         {
             let (mut starter, jobs) = self.starter();
             let Some(job) = jobs.table.get_mut(&rank.job) else {
                 return;
             };
+            let before = fx.len();
             starter.copy(job, fx);
             job.plan.rests = starter.rests(job);
             jobs.lines.sync(job);
+            if fx.len() > before {
+                asked.claims_changed();
+            }
             asked.pass(rank);
         }
     }
@@ -193,7 +209,7 @@ impl Scheduler {
         let Some(rank) = self
             .jobs
             .lines
-            .next_turn(&self.jobs.lines.waiting, &ShareWalk::default())
+            .next_turn(&self.jobs.lines.waiting, &mut ShareWalk::default())
         else {
             return;
         };
@@ -354,6 +370,11 @@ impl Starter<'_> {
     fn place_all(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
         let placement = job.policy.placement;
         self.classify(job);
+        // Most jobs with needs that wait while some host is ready wait for another one.
+        let nowhere = job.pool.is_some() && self.hosts.index.places(job.pool).ready.is_empty();
+        if nowhere && !placement.prepares() {
+            return;
+        }
         if job.rules.quorum.compares() {
             return self.place_for_quorum(job, fx);
         }

@@ -7,9 +7,9 @@
 //! its usual ratios: a user who estimates too high is admitted as if the estimate were right, and
 //! one who estimates too low gains nothing by it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
-use common::Span;
+use common::{JobId, Span};
 use serde::{Deserialize, Serialize};
 
 use crate::collections::heard::{Grouped, Heard};
@@ -22,6 +22,9 @@ const SOURCES: usize = 1_000;
 /// The weight of the prior ratio 1, in tasks: an estimate counts as right until about this many say
 /// otherwise.
 const PRIOR: f64 = 10.0;
+/// The weight of [`UNPROVEN`], in jobs: the tasks of one job share one guess, so that what they say about
+/// the next job's is said once.
+const PRIOR_JOBS: f64 = 5.0;
 /// The number of finished tasks from which a source is known.
 const KNOWN: usize = 20;
 /// The part of what was seen before that each task makes the part in which tasks compute forget.
@@ -98,6 +101,9 @@ pub struct EstimateSource {
     /// Ratios and works (in seconds on a host of speed 1) of the latest tasks, oldest first; the
     /// ratio is `None` without an estimate.
     latest: VecDeque<(Option<f32>, f32)>,
+    /// The jobs of the last of these; those of tasks that an earlier run of the master saw are not known.
+    #[serde(skip)]
+    jobs: VecDeque<JobId>,
     /// The ratios in `latest`, sorted; `works_s` holds the works.
     ratios: Vec<f32>,
     works_s: Vec<f32>,
@@ -154,23 +160,24 @@ impl Estimates {
             .map(|(of, source)| (of, source.quality()))
     }
 
-    /// Notes that a task with this estimate took `work`. Returns whether that changed what
+    /// Notes that a task of this job with this estimate took `work`. Returns whether that changed what
     /// [`Self::usual`] returns by much: it made the source known, or doubled what is known of it.
     pub(crate) fn observe(
         &mut self,
         of: &Estimator,
+        job: JobId,
         estimate: Option<Span>,
         work: ObservedWork,
     ) -> bool {
         self.sources
-            .hear(of, SOURCES, |source| source.observe(estimate, work));
+            .hear(of, SOURCES, |source| source.observe(job, estimate, work));
         let tasks = self.source(of).map_or(0, |source| source.tasks);
         tasks == FIRST_RUNS || tasks > FIRST_RUNS && tasks.is_power_of_two()
     }
 }
 
 impl EstimateSource {
-    fn observe(&mut self, estimate: Option<Span>, observed: ObservedWork) {
+    fn observe(&mut self, job: JobId, estimate: Option<Span>, observed: ObservedWork) {
         let work = Span::from_secs_f64(observed.work_s);
         if self.latest.len() == REMEMBERED
             && let Some((ratio, work_s)) = self.latest.pop_front()
@@ -188,6 +195,10 @@ impl EstimateSource {
             .for_each(|ratio| insert(&mut self.ratios, ratio));
         insert(&mut self.works_s, work_s);
         self.latest.push_back((ratio, work_s));
+        self.jobs.push_back(job);
+        if self.jobs.len() > REMEMBERED {
+            self.jobs.pop_front();
+        }
         self.longest_s = self.longest_s.max(work_s);
         let estimate_s = estimate.map_or(0.0, |estimate| estimate.secs() as f32);
         self.longest_estimate_s = self.longest_estimate_s.max(estimate_s);
@@ -201,7 +212,7 @@ impl EstimateSource {
     fn usual(&self, estimate: Option<Span>) -> Usual {
         let works = self.works_s.iter().map(|work_s| f64::from(*work_s));
         let mean_s = works.sum::<f64>() / self.works_s.len() as f64;
-        let number = self.ratios.len() as f64;
+        let jobs = self.jobs_compared() as f64;
         let sigma = spread(&self.ratios);
         Usual {
             work_s: (self.tasks >= FIRST_RUNS).then_some(mean_s),
@@ -209,9 +220,23 @@ impl EstimateSource {
             estimate_s: estimate
                 .and_then(|estimate| self.corrected(Some(estimate)))
                 .map(Span::secs),
-            doubt: (number * sigma + PRIOR * UNPROVEN) / (number + PRIOR),
+            doubt: (jobs * sigma + PRIOR_JOBS * UNPROVEN) / (jobs + PRIOR_JOBS),
             computing: self.computing(),
         }
+    }
+
+    /// Returns the number of jobs of which the latest tasks with an estimate are. A task whose job is not
+    /// known counts as a job.
+    fn jobs_compared(&self) -> usize {
+        let untold = self.latest.len().saturating_sub(self.jobs.len());
+        let compared = |(ratio, _): &(Option<f32>, f32)| ratio.is_some();
+        let before = self.latest.iter().take(untold);
+        let told = self.latest.iter().skip(untold).zip(&self.jobs);
+        let jobs: BTreeSet<JobId> = told
+            .filter(|(task, _)| compared(task))
+            .map(|(_, job)| *job)
+            .collect();
+        before.filter(|task| compared(task)).count() + jobs.len()
     }
 
     /// Whether enough of its tasks were seen.
@@ -345,7 +370,7 @@ mod tests {
     fn known(ratios: &[f64]) -> EstimateSource {
         let mut source = EstimateSource::default();
         for ratio in ratios {
-            source.observe(Some(s(100.0)), ObservedWork::all(100.0 * ratio));
+            source.observe(JobId(1), Some(s(100.0)), ObservedWork::all(100.0 * ratio));
         }
         source
     }
@@ -384,7 +409,7 @@ mod tests {
         assert_eq!(compared.corrected(Some(s(3_600.0))), Some(s(3_600.0)));
 
         let mut without = EstimateSource::default();
-        (0..640).for_each(|_| without.observe(None, ObservedWork::all(1.0)));
+        (0..640).for_each(|_| without.observe(JobId(1), None, ObservedWork::all(1.0)));
         assert_eq!(without.corrected(Some(s(3_600.0))), Some(s(3_600.0)));
     }
 
@@ -392,7 +417,7 @@ mod tests {
     fn without_an_estimate_most_tasks_of_the_source_took_less() {
         let mut source = EstimateSource::default();
         for work in 1..=101 {
-            source.observe(None, ObservedWork::all(f64::from(work)));
+            source.observe(JobId(1), None, ObservedWork::all(f64::from(work)));
         }
         assert_eq!(source.corrected(None), Some(s(81.0)));
         assert_eq!(source.quality().ratio, None);
@@ -413,9 +438,26 @@ mod tests {
     }
 
     #[test]
+    fn the_tasks_of_one_job_say_once_how_far_off_an_estimate_is() {
+        let doubt = |jobs: u32, tasks: u32| {
+            let mut source = EstimateSource::default();
+            for job in 1..=jobs {
+                for _ in 0..tasks {
+                    source.observe(JobId(job), Some(s(100.0)), ObservedWork::all(100.0));
+                }
+            }
+            source.usual(Some(s(100.0))).doubt
+        };
+        assert!(doubt(1, 100) > 0.8 * UNPROVEN, "{}", doubt(1, 100));
+        assert_eq!(doubt(1, 100), doubt(1, 1));
+        assert!(doubt(100, 1) < 0.1 * UNPROVEN, "{}", doubt(100, 1));
+    }
+
+    #[test]
     fn only_the_latest_tasks_count() {
         let mut source = known(&[0.1; 600]);
-        (0..REMEMBERED).for_each(|_| source.observe(Some(s(100.0)), ObservedWork::all(100.0)));
+        (0..REMEMBERED)
+            .for_each(|_| source.observe(JobId(1), Some(s(100.0)), ObservedWork::all(100.0)));
         assert_eq!(source.corrected(Some(s(70.0))), Some(s(70.0)));
         assert_eq!(
             (source.ratios.len(), source.works_s.len()),

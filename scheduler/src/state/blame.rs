@@ -37,6 +37,8 @@ pub(crate) struct Blame {
     ends: VecDeque<(Time, u32)>,
     /// Hosts with at least `ROW` failures in a row, so that each success elsewhere may blame them.
     pub(crate) suspects: BTreeSet<HostId>,
+    /// Those of them that the job does not blame yet: successes elsewhere may change that.
+    unjudged: BTreeSet<HostId>,
 }
 
 /// The outcomes of a job's attempts on one host.
@@ -94,11 +96,12 @@ impl Blame {
             (tally.row, tally.succeeded, self.succeeded) =
                 (0, tally.succeeded + 1, self.succeeded + 1);
             self.suspects.remove(&host);
+            self.unjudged.remove(&host);
         } else {
             (tally.row, tally.failed, self.failed) =
                 (tally.row + 1, tally.failed + 1, self.failed + 1);
-            if tally.row >= ROW {
-                self.suspects.insert(host);
+            if tally.row >= ROW && self.suspects.insert(host) {
+                self.unjudged.insert(host);
             }
         }
     }
@@ -132,6 +135,7 @@ impl Blame {
         self.failed -= tally.failed;
         self.succeeded -= tally.succeeded;
         self.suspects.remove(&host);
+        self.unjudged.remove(&host);
     }
 }
 
@@ -143,6 +147,30 @@ impl Job {
             .hosts
             .get(&host)
             .is_some_and(|tally| tally.row > 0)
+    }
+
+    /// Returns the hosts that the job blames since this outcome on `host`; each host is returned once.
+    pub(crate) fn newly_blamed(&mut self, host: HostId, success: bool) -> Vec<HostId> {
+        let blames = |host: &HostId| matches!(self.bar(*host), Some(Exclusion::Blamed(..)));
+        let unjudged = &self.blame.unjudged;
+        // A failure makes others less suspicious, and without a success nobody is blamed.
+        let blamed: Vec<HostId> = if self.blame.succeeded == 0 {
+            Vec::new()
+        } else if success {
+            unjudged.iter().copied().filter(blames).collect()
+        } else {
+            unjudged
+                .get(&host)
+                .copied()
+                .into_iter()
+                .filter(blames)
+                .collect()
+        };
+
+        for host in &blamed {
+            self.blame.unjudged.remove(host);
+        }
+        blamed
     }
 
     /// Returns the reason why this host gets no more of the job, if it does not.

@@ -8,7 +8,8 @@
 //! `r + (a - r) 2^(-t / half-life)`. A user's claim is `(a + r) / weight`: the slots taken now
 //! count at once, so that those that become free at the same time are divided, too.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
 use common::{JobId, Span, Time};
@@ -309,6 +310,34 @@ impl UserUse {
 pub(crate) struct ShareWalk {
     latest: Option<Rank>,
     last: BTreeMap<(bool, bool, u32), Rank>,
+    /// The users whose turn may come, for as long as nothing is started or ended on the walk: a job that
+    /// declines all ready hosts changes nobody's claim.
+    turns: Option<BinaryHeap<Reverse<UserTurn>>>,
+}
+
+/// The turn of a user in a class of ranks; the least one is first.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct UserTurn {
+    class: (bool, bool),
+    claim: f64,
+    user: u32,
+}
+
+impl Eq for UserTurn {}
+
+impl PartialOrd for UserTurn {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for UserTurn {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let class = self.class.cmp(&other.class);
+        class
+            .then(self.claim.total_cmp(&other.claim))
+            .then(self.user.cmp(&other.user))
+    }
 }
 
 impl ShareWalk {
@@ -316,6 +345,11 @@ impl ShareWalk {
     pub(crate) fn pass(&mut self, rank: Rank) {
         self.latest = Some(rank);
         self.last.insert(rank.class(), rank);
+    }
+
+    /// Notes that attempts were started or ended on this walk, so that users' claims are others.
+    pub(crate) fn claims_changed(&mut self) {
+        self.turns = None;
     }
 
     /// Returns the next rank of this class and user after the last one passed.
@@ -340,30 +374,43 @@ fn firsts(line: &BTreeSet<Rank>, from: (bool, bool, u32)) -> impl Iterator<Item 
 impl Lines {
     /// Returns the next job of this queue whose turn it is, not passed yet and of a user who may
     /// run more tasks.
-    pub(crate) fn next_turn(&self, line: &BTreeSet<Rank>, asked: &ShareWalk) -> Option<Rank> {
+    pub(crate) fn next_turn(&self, line: &BTreeSet<Rank>, asked: &mut ShareWalk) -> Option<Rank> {
         if !self.shares.on() {
             return after(line, asked.latest);
         }
 
-        let mut best: Option<((bool, bool), f64, Rank)> = None;
-        for rank in firsts(line, (false, false, 0)) {
-            let class = rank.class();
-            let key = (class.0, class.1);
-            if best.as_ref().is_some_and(|(found, ..)| *found != key) {
-                break;
+        let mut turns = match asked.turns.take() {
+            Some(turns) => turns,
+            None => self.turns(line),
+        };
+        let next = loop {
+            let Some(Reverse(UserTurn { class, user, .. })) = turns.peek().copied() else {
+                break None;
+            };
+            match asked.next_of(line, (class.0, class.1, user)) {
+                Some(rank) => break Some(rank),
+                None => drop(turns.pop()),
             }
+        };
+        asked.turns = Some(turns);
+        next
+    }
 
+    /// Returns the turns of the users in this queue who may run more tasks.
+    fn turns(&self, line: &BTreeSet<Rank>) -> BinaryHeap<Reverse<UserTurn>> {
+        let turn = |rank: Rank| {
+            let (unpromised, disclosed, user) = rank.class();
             // Ranks with a promise do not tell users apart.
-            let may = rank.promised() || self.shares.room(class.2).is_none_or(|room| room > 0);
-            if may && let Some(next) = asked.next_of(line, class) {
-                let claim = self.shares.of(class.2).map_or(0.0, |of| of.claim);
-                if best.as_ref().is_none_or(|(_, least, _)| claim < *least) {
-                    best = Some((key, claim, next));
-                }
-            }
-        }
-
-        best.map(|(.., rank)| rank)
+            let may = rank.promised() || self.shares.room(user).is_none_or(|room| room > 0);
+            may.then(|| {
+                Reverse(UserTurn {
+                    class: (unpromised, disclosed),
+                    claim: self.shares.of(user).map_or(0.0, |of| of.claim),
+                    user,
+                })
+            })
+        };
+        firsts(line, (false, false, 0)).filter_map(turn).collect()
     }
 
     /// Whether another user has a smaller claim than this one, with `yielded` further slots counted
