@@ -127,17 +127,20 @@ impl Trace {
         }
     }
 
-    /// Returns the part between two times, in seconds since the trace's start. The start of the
-    /// trace stays as it is.
+    /// Returns the part between two times, in seconds since the trace's start. Where the origin is
+    /// known, the part's own time begins in the second of `from_s`, if that is later than the
+    /// trace's start.
     #[must_use]
     pub fn between(&self, from_s: f64, to_s: f64) -> Self {
+        let later_s = if self.origin_s == 0 {
+            0
+        } else {
+            from_s.max(0.0).floor() as i64
+        };
+        let part = |host: &TracedHost| host.between(from_s, to_s).counted_from(later_s);
         Trace {
-            origin_s: self.origin_s,
-            hosts: self
-                .hosts
-                .iter()
-                .map(|host| host.between(from_s, to_s))
-                .collect(),
+            origin_s: self.origin_s.saturating_add(later_s),
+            hosts: self.hosts.iter().map(part).collect(),
         }
     }
 }
@@ -218,5 +221,17 @@ impl TracedHost {
             (cut.start_s < cut.end_s || cut == s && s.start_s <= s.end_s).then_some((cut, note))
         };
         self.of_noted(self.noted().filter_map(cut))
+    }
+
+    /// Returns the host with its times counted from `later_s` seconds later on.
+    fn counted_from(mut self, later_s: i64) -> Self {
+        if later_s == 0 {
+            return self;
+        }
+        for segment in &mut self.segments {
+            segment.start_s = moment::counted_from(later_s, segment.start_s);
+            segment.end_s = moment::counted_from(later_s, segment.end_s);
+        }
+        self
     }
 }

@@ -147,6 +147,12 @@ pub(super) fn absolute(origin_s: i64, since_s: f64) -> String {
     }
 }
 
+/// Counts the time `since_s` from `later_s` seconds later on; all its decimal digits stay.
+pub(super) fn counted_from(later_s: i64, since_s: f64) -> f64 {
+    let moment = Moment::parse("a time", &format!("{since_s}"));
+    moment.map_or(since_s - later_s as f64, |moment| moment.since(later_s))
+}
+
 /// Parses an offset from UTC into seconds east of Greenwich.
 fn offset_s(text: &str) -> Option<i64> {
     let sign = match text.as_bytes().first()? {

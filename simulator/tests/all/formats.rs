@@ -550,6 +550,34 @@ fn a_part_of_a_trace_is_cut_where_it_is_asked_for() {
     assert_eq!(cut.hosts[0].notes[0].owner_active, Some(true));
 }
 
+#[test]
+fn a_part_of_a_recorded_trace_begins_in_its_own_first_second() {
+    let segments = vec![
+        segment(0.0, 999.25, true, 1.0),
+        segment(999.25, 12_345.000_001, false, 0.0),
+        segment(12_345.000_001, 20_000.0, true, 1.0),
+    ];
+    let trace = Trace {
+        origin_s: 1_000_000_000,
+        hosts: vec![TracedHost::new("a", 1_500.0, segments)],
+    };
+
+    let cut = trace.between(12_000.5, 18_000.5);
+    assert_eq!(cut.origin_s, 1_000_012_000);
+    assert_eq!(
+        cut.hosts[0].segments,
+        [
+            segment(0.5, 345.000_001, false, 0.0),
+            segment(345.000_001, 6_000.5, true, 1.0)
+        ]
+    );
+
+    // The host gives its power from 345 s on: nothing in the first step of 300 s, most of the second.
+    let power = stats(&cut).power_mean.expect("it is long enough");
+    assert!((power - (20.0 - 1.15) / 20.0).abs() < 0.001, "{power}");
+    assert_eq!(trace.between(-5.0, 500.0).origin_s, 1_000_000_000);
+}
+
 /// A stretch: the gap before it and its length in microseconds, up, part of the processor, owner,
 /// reason.
 type Piece = (u64, u64, bool, f64, Option<bool>, Option<usize>);
