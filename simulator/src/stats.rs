@@ -25,7 +25,7 @@ use crate::trace::Trace;
 /// the paper's.
 pub const TASK_SIZES_S: [u32; 4] = [300, 900, 1_500, 2_100];
 /// The length of the intervals over which power is summed, in seconds (Kondo et al. 2004, section
-/// 5.2).
+/// 5.2); a multiple of it where a trace has more of them than can be kept.
 pub const POWER_STEP_S: f64 = 300.0;
 
 /// The statistics of a trace.
@@ -45,8 +45,8 @@ pub struct Stats {
     /// The key is the size in seconds on a dedicated host of speed 1; the value lies between 0 and
     /// 1, and is `None` if no task could start early enough to tell.
     pub failure_by_task_s: BTreeMap<u32, Option<f64>>,
-    /// The mean power of all hosts together, over intervals of five minutes, in hosts of speed 1;
-    /// `None` for a shorter trace.
+    /// The mean power of all hosts together, over intervals of five minutes (longer ones in a trace
+    /// of more than 38 years), in hosts of speed 1; `None` for a shorter trace.
     pub power_mean: Option<f64>,
     /// The coefficient of variation of that power.
     pub power_cv: Option<f64>,
@@ -87,7 +87,8 @@ pub fn stats(trace: &Trace) -> Stats {
         count.add(trace, window, f64::from(task_s));
         (task_s, count.share())
     });
-    let power = power::per_step(trace, window, POWER_STEP_S);
+    let step_s = power::step_s(window);
+    let power = power::per_step(trace, window, step_s);
     let known = !power.is_empty();
     let mean_mhz_s = power.iter().sum::<f64>() / power.len() as f64;
 
@@ -97,7 +98,7 @@ pub fn stats(trace: &Trace) -> Stats {
         availability: of(true),
         unavailability: of(false),
         failure_by_task_s: failures.into(),
-        power_mean: known.then_some(mean_mhz_s / POWER_STEP_S / common::units::REFERENCE_MHZ),
+        power_mean: known.then_some(mean_mhz_s / step_s / common::units::REFERENCE_MHZ),
         power_cv: known.then(|| power::variation(&power)),
         by_hour: hours::by_hour(trace),
     }

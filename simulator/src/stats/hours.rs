@@ -3,7 +3,7 @@
 use common::units::REFERENCE_MHZ;
 use serde::Serialize;
 
-use super::{POWER_STEP_S, power};
+use super::power;
 use crate::trace::{Segment, Trace};
 
 const HOUR_S: f64 = 3_600.0;
@@ -58,11 +58,12 @@ pub(super) fn by_hour(trace: &Trace) -> Vec<Hour> {
     }
 
     let mut powers = vec![Vec::new(); 24];
-    let steps = power::per_step(trace, (0.0, trace.end_s()), POWER_STEP_S);
+    let window = (0.0, trace.end_s());
+    let step_s = power::step_s(window);
+    let steps = power::per_step(trace, window, step_s);
     for (step, work) in steps.into_iter().enumerate() {
-        let at_s = first_s + (step as f64 + 0.5) * POWER_STEP_S;
-        powers[(at_s.rem_euclid(DAY_S) / HOUR_S) as usize % 24]
-            .push(work / POWER_STEP_S / REFERENCE_MHZ);
+        let at_s = first_s + (step as f64 + 0.5) * step_s;
+        powers[(at_s.rem_euclid(DAY_S) / HOUR_S) as usize % 24].push(work / step_s / REFERENCE_MHZ);
     }
 
     (0..)

@@ -1,6 +1,17 @@
 //! The power of all hosts together over time.
 
+use super::POWER_STEP_S;
 use crate::trace::{Segment, Trace};
+
+/// The largest number of steps of a window: 38 years of five minutes.
+const MOST_STEPS: f64 = 4_000_000.0;
+
+/// The length of the steps of a window, in seconds: [`POWER_STEP_S`], or a multiple of it that makes
+/// no more than `MOST_STEPS`.
+pub(super) fn step_s((from_s, to_s): (f64, f64)) -> f64 {
+    let times = (to_s - from_s) / POWER_STEP_S / MOST_STEPS;
+    POWER_STEP_S * times.ceil().max(1.0)
+}
 
 /// The work, in MHz times seconds, that all hosts could do in each step of the window. A last step
 /// that is cut off does not count. Takes time for the segments plus the steps, not for their

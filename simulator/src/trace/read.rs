@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::moment::LATEST_S;
 use super::{Flaw, Segment, Trace, TraceError, TracedHost};
 
 impl Trace {
@@ -175,6 +176,10 @@ fn number(column: &'static str, text: &str) -> Result<f64, Flaw> {
 fn time(column: &'static str, text: &str) -> Result<f64, Flaw> {
     match number(column, text)? {
         value if value < 0.0 => Err(Flaw::Negative { column, value }),
+        value if value > LATEST_S as f64 => Err(Flaw::TooLarge {
+            column,
+            text: text.to_owned(),
+        }),
         value => Ok(value),
     }
 }

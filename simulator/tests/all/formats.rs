@@ -207,6 +207,11 @@ fn an_unexportable_trace_is_refused_with_its_line() {
                 "event_start_time is \"NULL\"",
             ),
             ("0\t0\t1\t1\tpc\t1\t10\t1e300\t0\n", 1, "too large"),
+            (
+                "0\t0\t1\t1\tpc\t1\t10\t999999999999\t0\n",
+                1,
+                "event_stop_time is 999999999999, which is too large",
+            ),
             ("# h\n", 1, "nothing is said"),
             ("", 1, "nothing is said"),
         ],

@@ -134,6 +134,22 @@ fn the_longest_interval_of_an_idle_trace_is_the_trace() {
     );
 }
 
+#[test]
+fn a_trace_of_centuries_is_described_in_longer_steps() {
+    let latest_s = 1e10;
+    let found = stats(&Trace::from_parts(
+        vec![1_500.0],
+        vec![vec![
+            up(0.0, latest_s / 2.0, 1.0),
+            down(latest_s / 2.0, latest_s),
+        ]],
+    ));
+    let power = found.power_mean.expect("it is long enough");
+    assert!((power - 0.5).abs() < 1e-5, "{power}");
+    let hour = found.by_hour[13].power.expect("it is long enough");
+    assert!((hour - 0.5).abs() < 1e-3, "{hour}");
+}
+
 /// The middle of each of `n` equal shares of a law.
 fn quantiles(n: usize, law: impl Fn(f64) -> f64) -> Vec<f64> {
     (0..n).map(|at| law((at as f64 + 0.5) / n as f64)).collect()

@@ -107,6 +107,12 @@ fn segments_that_cannot_be_are_refused_with_line_and_reason() {
         ("a,0,10,yes,1\n", 2, "host_available is \"yes\""),
         ("a,0,10,1,NaN\n", 2, "cpu_fraction is \"NaN\""),
         ("a,0,inf,1,1\n", 2, "end_s is \"inf\""),
+        (
+            "a,0,10,1,1\na,10,1e300,1,1\n",
+            3,
+            "end_s is 1e300, which is too large",
+        ),
+        ("a,0,1e15,1,1\n", 2, "end_s is 1e15, which is too large"),
         ("a,zero,10,1,1\n", 2, "start_s is \"zero\""),
         (
             "a,0,10,1,1\n\nc,0,10,1,1\n",
