@@ -18,7 +18,8 @@ pub(super) struct FailureCount {
 
 impl FailureCount {
     /// Tries a task of `task_s` seconds at every step of the window, on every host that could take
-    /// it then. Tasks that are cut off by the trace's end do not count.
+    /// it then. Tasks that are cut off by the trace's end, or by a time of which nothing is known, do
+    /// not count.
     pub(super) fn add(&mut self, trace: &Trace, (from_s, to_s): (f64, f64), task_s: f64) {
         let step_s = STEP_S.max((to_s - from_s) / MOST_STARTS);
         for host in &trace.hosts {
@@ -52,13 +53,18 @@ impl FailureCount {
 }
 
 /// Whether the host goes down before a task that starts at `at_s` has had `cpu_s` processor
-/// seconds; `None` if the trace ends before.
+/// seconds; `None` if the trace ends before, or nothing is known of a time before.
 fn fails(segments: &[Segment], at_s: f64, cpu_s: f64) -> Option<bool> {
     let mut left_s = cpu_s;
+    let mut known_s = at_s;
     for segment in segments {
+        if segment.start_s > known_s {
+            return None;
+        }
         if !segment.up {
             return Some(true);
         }
+        known_s = segment.end_s;
         if segment.ready() {
             left_s -= (segment.end_s - segment.start_s.max(at_s)) * segment.cpu;
         }

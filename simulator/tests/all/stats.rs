@@ -108,6 +108,30 @@ fn a_small_trace_is_described_by_hand() {
 }
 
 #[test]
+fn a_task_into_a_time_of_which_nothing_is_known_neither_fails_nor_succeeds() {
+    let tried = |segments: Vec<Segment>| {
+        let found = stats(&Trace::from_parts(vec![1_500.0], vec![segments]));
+        found.failure_by_task_s[&300]
+    };
+    assert_eq!(
+        tried(vec![up(0.0, 250.0, 1.0), up(50_000.0, 50_250.0, 1.0)]),
+        None
+    );
+    assert_eq!(
+        tried(vec![up(0.0, 250.0, 1.0), down(50_000.0, 50_250.0)]),
+        None
+    );
+    assert_eq!(
+        tried(vec![up(0.0, 250.0, 1.0), down(250.0, 300.0)]),
+        Some(1.0)
+    );
+    assert_eq!(
+        tried(vec![up(0.0, 250.0, 1.0), up(250.0, 600.0, 1.0)]),
+        Some(0.0)
+    );
+}
+
+#[test]
 fn the_longest_interval_of_an_idle_trace_is_the_trace() {
     let found = stats(&Trace::from_parts(
         vec![1_000.0],
