@@ -14,7 +14,8 @@ const SUSPENDED: &str = "suspended";
 
 impl Trace {
     /// Reads a `time_stats_log`, or each file of a directory as the log of one host. The host is
-    /// named after its file, or after the directory if the file is just `time_stats_log`.
+    /// named after its file (without `time_stats_log.` before the name, or `.txt` or `.log` behind),
+    /// or after the directory if the file is just `time_stats_log`.
     ///
     /// Between `power_on` and `power_off` the host is up, and between `proc_start` and `proc_stop`
     /// tasks have its whole processor. Between `power_off` and the next `power_on` it is down. If a
@@ -72,21 +73,29 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, TraceError> {
     }
 }
 
+/// The name of the file in BOINC's data directory.
+const LOG: &str = "time_stats_log";
+
+/// The name of the host of a log: `pc1` of `pc1`, `pc1.txt` and `time_stats_log.pc1`, and that of its
+/// directory of a `time_stats_log`.
 fn name(file: &Path) -> String {
-    let stem = file
-        .file_stem()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
-    let dir = file
-        .parent()
-        .and_then(Path::file_name)
-        .map(|dir| dir.to_string_lossy().into_owned());
-    if stem == "time_stats_log" {
-        dir.unwrap_or(stem)
-    } else {
-        stem
+    let whole = file.file_name().unwrap_or_default().to_string_lossy();
+    let plain = [".txt", ".log"]
+        .iter()
+        .find_map(|ending| whole.strip_suffix(ending))
+        .unwrap_or(&whole);
+    if plain == LOG {
+        let dir = file.parent().and_then(Path::file_name);
+        return dir.map_or_else(
+            || plain.to_owned(),
+            |dir| dir.to_string_lossy().into_owned(),
+        );
     }
+
+    let after = plain
+        .strip_prefix(LOG)
+        .and_then(|rest| rest.strip_prefix('.'));
+    after.unwrap_or(plain).to_owned()
 }
 
 fn read(file: &Path) -> Result<Draft, TraceError> {

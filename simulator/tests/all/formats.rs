@@ -331,22 +331,31 @@ fn a_boinc_log_says_when_the_host_was_on_and_when_tasks_ran() {
 #[test]
 fn a_directory_of_boinc_logs_has_a_host_for_each() {
     let dir = tempfile::tempdir().expect("a directory");
-    for name in ["a.log", "b.log"] {
+    let logs = dir.path().join("logs");
+    std::fs::create_dir(&logs).expect("a directory");
+    for name in [
+        "a.log",
+        "pc1.lab.org",
+        "pc2.txt",
+        "time_stats_log",
+        "time_stats_log.pc3",
+        "time_stats_log.pc4.lab.org",
+    ] {
         std::fs::write(
-            dir.path().join(name),
+            logs.join(name),
             "1000000000 power_on\n1000000010 power_off\n",
         )
         .expect("written");
     }
 
-    let trace = Trace::read_boinc(dir.path()).expect("sound");
+    let trace = Trace::read_boinc(&logs).expect("sound");
     assert_eq!(
         trace
             .hosts
             .iter()
             .map(|host| host.name.as_str())
             .collect::<Vec<_>>(),
-        ["a", "b"]
+        ["a", "pc1.lab.org", "pc2", "logs", "pc3", "pc4.lab.org"]
     );
 }
 
@@ -507,7 +516,12 @@ fn gaps_are_down_in_formats_that_have_none() {
     let hosts = vec![TracedHost::new(
         "a",
         1.0,
-        vec![segment(5.0, 6.0, true, 1.0), segment(8.0, 8.0, false, 0.0)],
+        vec![
+            segment(5.0, 6.0, true, 1.0),
+            segment(6.0, 6.0, false, 0.0),
+            segment(6.0, 7.0, true, 1.0),
+            segment(8.0, 8.0, false, 0.0),
+        ],
     )];
     let trace = Trace {
         hosts,
@@ -520,7 +534,13 @@ fn gaps_are_down_in_formats_that_have_none() {
     let read = Trace::read(dir.path()).expect("sound");
     assert_eq!(
         read.hosts[0].segments,
-        [down(0.0, 5.0), segment(5.0, 6.0, true, 1.0), down(6.0, 8.0)]
+        [
+            down(0.0, 5.0),
+            segment(5.0, 6.0, true, 1.0),
+            segment(6.0, 7.0, true, 1.0),
+            down(7.0, 8.0)
+        ],
+        "outages of no length are lost"
     );
 }
 
