@@ -66,7 +66,9 @@ impl Moment {
         let year = parts.next()??;
         let month = parts.next()??;
         let day = parts.next()??;
-        if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day)
+        if !(1970..=9999).contains(&year)
+            || !(1..=12).contains(&month)
+            || !(1..=days_of(year, month)).contains(&day)
         {
             return None;
         }
@@ -173,6 +175,16 @@ fn offset_s(text: &str) -> Option<i64> {
     (hours < 24 && minutes < 60).then_some(sign * (hours * 3_600 + minutes * 60))
 }
 
+/// The number of days of a month.
+fn days_of(year: i64, month: i64) -> i64 {
+    let (next_year, next_month) = if month == 12 {
+        (year + 1, 1)
+    } else {
+        (year, month + 1)
+    };
+    days(next_year, next_month, 1) - days(year, month, 1)
+}
+
 /// Days from 1970-01-01 to a date of the Gregorian calendar. Years begin in March here, so that the
 /// leap day is the last of its year.
 fn days(year: i64, month: i64, day: i64) -> i64 {
@@ -231,12 +243,16 @@ mod tests {
         let s = |text: &str| Moment::parse_iso(text).map(|moment| moment.since(0));
         assert_eq!(s("1970-01-01T00:00:00Z"), Some(0.0));
         assert_eq!(s("2000-02-29T12:00:00+00:00"), Some(951_825_600.0));
+        assert_eq!(s("2000-12-31T00:00:00Z"), Some(978_220_800.0));
         assert_eq!(s("2023-11-14T22:13:20.5Z"), Some(1_700_000_000.5));
         assert_eq!(s("2023-11-14T23:43:20+01:30"), Some(1_700_000_000.0));
         assert_eq!(s("2023-11-14 17:13:20-0500"), Some(1_700_000_000.0));
 
         for wrong in [
             "2023-13-01T00:00:00Z",
+            "2023-02-29T00:00:00Z",
+            "2026-04-31T00:00:00Z",
+            "2100-02-29T00:00:00Z",
             "2023-01-01",
             "2023-01-01T25:00:00Z",
             "x",
