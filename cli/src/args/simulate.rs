@@ -35,21 +35,22 @@ pub(crate) struct SimulateArgs {
         default_value = "5m"
     )]
     pub size: Vec<Dur>,
-    /// Start jobs at these seconds since the trace's start [default: random times in business
-    /// hours, or in the first half of a trace that ends before]
+    /// Start jobs at these seconds since the start of the trace or of a generated day [default:
+    /// random times in business hours of generated days; in a trace, at any time but its last day,
+    /// or its second half if that is shorter]
     #[arg(long, value_name = "SECONDS", value_delimiter = ',')]
     pub start: Vec<f64>,
-    /// Start times per platform and job size (six a day)
+    /// Start times per platform and job size (six on each generated day)
     #[arg(long, value_name = "N", default_value_t = 6, conflicts_with = "start")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub runs: u32,
     /// Seed of everything that is random
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Number of hosts of a generated platform
-    #[arg(long, value_name = "N", default_value_t = 220)]
+    /// Number of hosts of a generated platform [default: 220]
+    #[arg(long, value_name = "N", conflicts_with = "trace")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub hosts: u32,
+    pub hosts: Option<u32>,
     /// Let each task take these processors and this memory (cpus=4,mem=4G) of hosts that have 2 to
     /// 16 processors and 4 to 64 GiB, and as many slots as processors [default: one slot a host]
     #[arg(long, value_name = "KEY=VALUE,..")]
@@ -77,4 +78,5 @@ Examples:
   deskgrid simulate --platform lab --policy EXCL-PRED-TO:revert=0.5 --checkpoint
   deskgrid simulate --platform sdsc --policy OPTIMAL,FCFS --needs cpus=2,mem=6G
 The scheduler is the one that runs live; only the hosts and the time are simulated. Makespans are \
-compared with the least that is possible on the same trace; MAKESPAN is the middle one of the runs.";
+compared with the least that is possible on the same trace. MAKESPAN is the median of the runs, of which those that did \
+not finish count as the longest.";

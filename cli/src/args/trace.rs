@@ -103,7 +103,7 @@ pub(crate) struct StatsArgs {
     /// The format of the trace
     #[arg(long, value_name = "FORMAT", default_value = "csv")]
     pub format: Read,
-    /// The part of the trace to measure.
+    /// The part of the trace to measure; generated hosts have none.
     #[command(flatten)]
     pub part: PartArgs,
     /// Also draw figures into this directory
@@ -114,10 +114,10 @@ pub(crate) struct StatsArgs {
     pub force: bool,
     /// Generated hosts: sdsc, gimps, lri-wisc, homogeneous, internet-2016 or lab [default: sdsc, if
     /// a model is named]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["since", "until", "hosts"])]
     pub platform: Option<String>,
     /// Availability of the generated hosts [default: default, if a platform is named]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["since", "until", "hosts"])]
     pub model: Option<String>,
     /// Seed of everything that is random
     #[arg(long, value_name = "N", default_value_t = 1)]

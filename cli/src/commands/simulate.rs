@@ -7,10 +7,11 @@ use std::thread::available_parallelism;
 use common::needs::Needs;
 use scheduler::policy::Width;
 use serde::Serialize;
+use simulator::availability::DAY_ENDS_S;
 use simulator::experiment::rows::{Named, rows_csv, summary_csv};
 use simulator::experiment::{
-    Contender, Day, DaySource, FIRST_DAY, Generated, GridError, JobSize, KONDO_JOBS, Knowledge,
-    PolicyGrid, Recorded, RunRow, STARTS_S, Site, Summary, TRAINING_DAYS, summarize,
+    Contender, Day, DaySource, FIRST_DAY, Generated, GridError, HOSTS, JobSize, KONDO_JOBS,
+    Knowledge, PolicyGrid, Recorded, RunRow, Site, Summary, TRAINING_DAYS, summarize,
 };
 use simulator::platform::sizes::OFFICE;
 use simulator::trace::Trace;
@@ -23,8 +24,11 @@ use crate::files;
 use crate::output::table::Rows;
 use crate::submit::nearest;
 
-/// The number of starts on each day.
+/// The number of starts on each generated day.
 const STARTS_PER_DAY: usize = 6;
+/// The time that is left after the last start in a trace, in seconds; in a shorter trace than twice
+/// this, half of it.
+const ROOM_S: f64 = 86_400.0;
 /// The name of the optimal schedule in the list of policies.
 const OPTIMAL: &str = "OPTIMAL";
 
@@ -78,8 +82,8 @@ struct SummaryJson {
 
 /// A source of simulated hosts, with its names.
 struct HostSource {
-    /// The end of a replayed trace, in seconds since its start.
-    end_s: Option<f64>,
+    /// The end of the trace, or of each generated day, in seconds since its start.
+    end_s: f64,
     platform: String,
     model: String,
     source: Box<dyn DaySource>,
@@ -94,7 +98,10 @@ pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failur
         .map(|name| contender(name, args.checkpoint))
         .collect::<Result<Vec<_>, _>>()?;
     let places = places(args, &contenders)?;
-    let end_s = places.iter().find_map(|place| place.end_s);
+    let end_s = places
+        .iter()
+        .map(|place| place.end_s)
+        .fold(f64::INFINITY, f64::min);
     let grid = PolicyGrid {
         sites: places.iter().map(HostSource::site).collect(),
         jobs: jobs(args)?,
@@ -272,7 +279,7 @@ fn places(args: &SimulateArgs, contenders: &[Contender]) -> Result<Vec<HostSourc
                 .map_err(|error| failed(&error))?;
             let source = Box::new(generated);
             places.push(HostSource {
-                end_s: None,
+                end_s: DAY_ENDS_S,
                 platform: platform.clone(),
                 model,
                 source,
@@ -317,7 +324,7 @@ fn recorded(args: &SimulateArgs, dir: &Path) -> Result<HostSource, Failure> {
     }
 
     Ok(HostSource {
-        end_s: Some(trace.0.end_s()),
+        end_s: trace.0.end_s(),
         platform,
         model: String::new(),
         source: Box::new(trace),
@@ -338,8 +345,20 @@ fn generated(args: &SimulateArgs, platform: &str, model: &str) -> Result<Generat
     }
 
     let named = match simulator::platform::Platform::named(platform) {
-        Some(_) => Generated::named(platform, model, args.seed, args.hosts as usize),
-        None => Generated::of(clocks(Path::new(platform))?, model, args.seed),
+        Some(_) => {
+            let hosts = args.hosts.map_or(HOSTS, |hosts| hosts as usize);
+            Generated::named(platform, model, args.seed, hosts)
+        }
+        None => {
+            let clocks_mhz = clocks(Path::new(platform))?;
+            if args.hosts.is_some() {
+                return Err(Failure::usage(
+                    format!("{platform} says how many hosts there are"),
+                    "leave --hosts out, or name a platform",
+                ));
+            }
+            Generated::of(clocks_mhz, model, args.seed)
+        }
     };
     named.ok_or_else(|| {
         Failure::usage(
@@ -400,49 +419,50 @@ fn jobs(args: &SimulateArgs) -> Result<Vec<JobSize>, Failure> {
     Ok(args.tasks.iter().flat_map(|tasks| sizes(*tasks)).collect())
 }
 
-/// Returns the starts of the jobs, day by day. A replayed trace is one day; where it ends before the
-/// business hours do, jobs start in its first half.
-fn days(args: &SimulateArgs, end_s: Option<f64>) -> Result<Vec<Day>, Failure> {
-    let only = if end_s.is_some() { 0 } else { FIRST_DAY };
-    let last_s = end_s.unwrap_or(f64::INFINITY);
+/// Returns the starts of the jobs, day by day: in business hours of generated days, or over a whole
+/// trace, which is one day, except where too little of it would follow. `end_s` is the end of the
+/// trace, or of each generated day.
+fn days(args: &SimulateArgs, end_s: f64) -> Result<Vec<Day>, Failure> {
+    let replayed = args.trace.is_some();
+    let first = if replayed { 0 } else { FIRST_DAY };
     if !args.start.is_empty() {
-        let sound = |start_s: &f64| start_s.is_finite() && *start_s >= 0.0;
-        if !args.start.iter().all(sound) {
-            return Err(Failure::usage(
-                "a start is a number of seconds, 0 or more",
-                "--start 14400,21600",
-            ));
-        }
-        if let Some(late_s) = args.start.iter().find(|start_s| **start_s >= last_s) {
-            return Err(Failure::usage(
-                format!(
-                    "the trace ends {last_s} s after its start, before a job can start at {late_s} s"
-                ),
-                format!("--start {}", (last_s / 2.0).floor()),
-            ));
-        }
-
+        check_starts(&args.start, end_s, replayed)?;
         return Ok(vec![Day {
-            day: only,
+            day: first,
             starts_s: args.start.clone(),
         }]);
     }
 
     let runs = args.runs as usize;
-    if last_s < STARTS_S.1 {
-        return Ok(vec![Day::random(
-            args.seed,
-            only,
-            runs,
-            (0.0, last_s / 2.0),
-        )]);
+    if !replayed {
+        return Ok(Day::spread(args.seed, first, runs, STARTS_PER_DAY));
     }
-    let per_day = if end_s.is_some() {
-        runs
-    } else {
-        STARTS_PER_DAY
+    let latest_s = (end_s / 2.0).max(end_s - ROOM_S);
+    Ok(vec![Day::random(args.seed, first, runs, (0.0, latest_s))])
+}
+
+/// Refuses starts before the beginning and after the end of what is simulated.
+fn check_starts(starts_s: &[f64], end_s: f64, replayed: bool) -> Result<(), Failure> {
+    let sound = |start_s: &f64| start_s.is_finite() && *start_s >= 0.0;
+    if !starts_s.iter().all(sound) {
+        return Err(Failure::usage(
+            "a start is a number of seconds, 0 or more",
+            "--start 14400,21600",
+        ));
+    }
+
+    let Some(late_s) = starts_s.iter().find(|start_s| **start_s >= end_s) else {
+        return Ok(());
     };
-    Ok(Day::spread(args.seed, only, runs, per_day))
+    let what = if replayed {
+        "the trace"
+    } else {
+        "a generated day"
+    };
+    Err(Failure::usage(
+        format!("{what} ends {end_s} s after its start, before a job can start at {late_s} s"),
+        format!("--start {}", (end_s / 2.0).floor()),
+    ))
 }
 
 /// A span for people.
@@ -482,15 +502,20 @@ fn row_json(grid: &PolicyGrid<'_>, row: &RunRow, trace: Option<&String>) -> RowJ
     }
 }
 
-/// The middle one of the makespans of this contender's runs that finished.
+/// The median of the makespans of this contender's runs; `None` if so many did not finish that it is
+/// not known.
 fn median_makespan_s(rows: &[RunRow], summary: &Summary) -> Option<f64> {
     let mut makespans: Vec<f64> = rows
         .iter()
         .filter(|row| Some(row.site) == summary.site && row.contender == summary.contender)
-        .filter_map(|row| row.makespan_s)
+        .map(|row| row.makespan_s.unwrap_or(f64::INFINITY))
         .collect();
     makespans.sort_by(f64::total_cmp);
-    makespans.get(makespans.len() / 2).copied()
+
+    let middle = |at: usize| makespans.get(at).copied();
+    let upper = middle(makespans.len() / 2)?;
+    let lower = middle(makespans.len().saturating_sub(1) / 2)?;
+    finite(f64::midpoint(lower, upper))
 }
 
 fn summary_json(

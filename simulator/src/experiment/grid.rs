@@ -290,7 +290,7 @@ impl PolicyGrid<'_> {
                         day,
                         start_s,
                         makespan_s: None,
-                        horizon_s: world.end_s() - start_s,
+                        horizon_s: (world.end_s() - start_s).max(0.0),
                         optimal_s,
                         predicted_s,
                         foretold: [None; 3],

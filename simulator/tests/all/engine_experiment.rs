@@ -187,3 +187,30 @@ fn a_policy_that_is_not_there_is_named() {
             .contains("LOTTERY")
     );
 }
+
+#[test]
+fn a_start_after_the_end_of_the_trace_has_no_time_left_and_no_ratio() {
+    let source = Recorded(trace(&[(1_500.0, &[(0.0, 5_000.0, 1.0)])]));
+    let grid = PolicyGrid {
+        sites: vec![Site {
+            platform: "hosts".into(),
+            model: String::new(),
+            source: &source,
+            knowledge: None,
+        }],
+        jobs: vec![SMALL[0]],
+        contenders: vec![Contender::named("FCFS")],
+        days: vec![Day {
+            day: 0,
+            starts_s: vec![6_000.0],
+        }],
+        needs: None,
+        foretell: false,
+        seed: 1,
+        threads: 1,
+    };
+    let rows = grid.rows().expect("a policy that there is");
+    assert_eq!((rows[0].horizon_s, rows[0].makespan_s), (0.0, None));
+    let (_, summaries) = summarize(&grid, &rows);
+    assert!(summaries[0].geo.value.is_nan(), "{summaries:?}");
+}

@@ -148,6 +148,108 @@ fn a_short_trace_is_simulated_from_its_first_half_and_the_makespan_is_shown() {
 }
 
 #[test]
+fn jobs_start_all_over_a_long_trace_and_leave_room_at_its_end() {
+    let grid = Grid::start();
+    // For ten days only the last seven have a host.
+    let dir = trace(
+        &grid,
+        "weeks",
+        "fast,0,259200,0,0\nfast,259200,864000,1,1\nslow,0,864000,0,0\n",
+    );
+    let asked = ["simulate", "--trace", &dir, "--policy", "FCFS"];
+    let job = ["--tasks", "1", "--size", "1m", "--runs", "40"];
+    let answer = grid.json(asked.into_iter().chain(job));
+    let starts: Vec<f64> = answer["rows"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .map(|row| number(&row["start_s"]))
+        .collect();
+    let days = |from: f64, to: f64| {
+        let inside = |start_s: &&f64| (from * 86_400.0..to * 86_400.0).contains(*start_s);
+        starts.iter().filter(inside).count()
+    };
+    assert_eq!(days(0.0, 9.0), 40, "{starts:?}");
+    assert!(
+        days(0.0, 3.0) > 0 && days(3.0, 6.0) > 0 && days(6.0, 9.0) > 0,
+        "{starts:?}"
+    );
+}
+
+#[test]
+fn the_makespan_is_the_median_of_all_runs_and_unknown_where_half_of_them_did_not_finish() {
+    let grid = Grid::start();
+    // Before 200 s the host finishes a minute's task, and after that it is down.
+    let dir = trace(
+        &grid,
+        "half",
+        "fast,0,200,1,1\nfast,200,900,0,0\nslow,0,900,0,0\n",
+    );
+    let told = |starts: &str| {
+        let asked = ["simulate", "--trace", &dir, "--policy", "FCFS"];
+        let job = ["--tasks", "1", "--size", "1m", "--start", starts];
+        grid.json(asked.into_iter().chain(job))
+    };
+    let median = |starts: &str| told(starts)["summary"][0]["median_makespan_s"].clone();
+
+    assert!((number(&median("0,10,300")) - 70.0).abs() < 1e-3);
+    assert_eq!(median("0,300,400"), Value::Null);
+    assert_eq!(median("0,300"), Value::Null);
+    let asked = ["simulate", "--trace", &dir, "--policy", "FCFS"];
+    let job = ["--tasks", "1", "--size", "1m", "--start", "0,300,400"];
+    let said = grid.deskgrid(asked.into_iter().chain(job)).expect_code(0);
+    let row = said.stdout.lines().find(|line| line.contains("FCFS"));
+    let row: Vec<&str> = row.expect("a row").split_whitespace().collect();
+    assert!(row.windows(2).any(|pair| pair == ["FCFS", "-"]), "{row:?}");
+
+    // The mean of the two in the middle, one of which waits for its host.
+    let late = trace(
+        &grid,
+        "late",
+        "fast,0,100,0,0\nfast,100,9000,1,1\nslow,0,9000,0,0\n",
+    );
+    let asked = ["simulate", "--trace", &late, "--policy", "FCFS"];
+    let job = ["--tasks", "1", "--size", "1m", "--start", "60,200"];
+    let found = grid.json(asked.into_iter().chain(job));
+    let median_s = number(&found["summary"][0]["median_makespan_s"]);
+    assert!((median_s - (110.0 + 70.0) / 2.0).abs() < 1e-3, "{median_s}");
+}
+
+#[test]
+fn a_start_after_a_generated_day_is_refused() {
+    let grid = Grid::start();
+    let asked = ["simulate", "--platform", "lab", "--policy", "FCFS"];
+    let late = grid
+        .deskgrid(asked.into_iter().chain(["--start", "14400,100800"]))
+        .expect_code(2)
+        .stderr;
+    let says = "a generated day ends 100800 s after its start, before a job can start at 100800 s";
+    assert!(late.contains(says), "{late}");
+}
+
+#[test]
+fn a_part_of_a_recorded_trace_begins_when_it_was_asked_to() {
+    let grid = Grid::start();
+    let lines = "0\t0\t1\t1\tpc\t1\t1000000000\t1000020000\tNULL\n";
+    let file = grid.file("event_trace.tab", lines).display().to_string();
+    let since = "2001-09-09T05:06:40Z";
+    let stats = grid.json(["trace", "stats", "--format", "fta", &file, "--since", since]);
+    assert_eq!(number(&stats["power_mean"]), 1.0, "{stats}");
+
+    let asked = ["trace", "export", "--from", &file, "--from-format", "fta"];
+    let cut = ["--since", since, "--format", "csv", "--out", "cut"];
+    let answer = grid.json(asked.into_iter().chain(cut));
+    assert_eq!(answer["since"], "2001-09-09T05:06:40.000000Z", "{answer}");
+    let written = std::fs::read_to_string(grid.dir().join("cut/availability.csv"));
+    let written = written.expect("was written");
+    assert_eq!(
+        written.lines().nth(1),
+        Some("pc,0.000000,8000.000000,1,1.000000000"),
+        "{written}"
+    );
+}
+
+#[test]
 fn the_same_seed_gives_the_same_bytes_on_any_number_of_threads() {
     let grid = Grid::start();
     let run = |seed: &str, threads: &str| {
