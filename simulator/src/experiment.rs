@@ -18,5 +18,5 @@ pub use grid::{
 };
 pub use history::{BUSINESS_HOURS_S, Knowledge, experience_of, track_records};
 pub use measure::{MeasuredNumber, Measurement, Summary, summarize};
-pub use stats::{ConfidenceInterval, geometric_mean};
+pub use stats::{ConfidenceInterval, geometric_mean, half_width};
 pub use threads::in_parallel;

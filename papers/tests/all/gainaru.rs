@@ -53,5 +53,13 @@ fn the_report_has_every_figure_and_is_the_same_on_any_number_of_threads() {
         "{text}"
     );
     assert!(text.contains("no log was given"), "{text}");
+
+    let scenarios = text.split("## Scenario 1").nth(1).expect("a section");
+    let scenarios = scenarios.split("## Owners' absences").next();
+    assert!(
+        scenarios.is_some_and(|told| !told.contains('±'))
+            && text.contains("| PRI-CR | no | 1.000 |"),
+        "one run has no interval: {text}"
+    );
     assert_eq!(files, report(3));
 }

@@ -309,5 +309,13 @@ fn a_small_report_says_everything_and_comes_out_the_same_on_any_number_of_thread
         );
     }
 
+    // One run has no interval.
+    let bars = files.iter().find(|file| file.name == "figure-07.csv");
+    let bars = &bars.expect("a table").text;
+    assert!(
+        bars.lines().skip(1).all(|line| line.ends_with(",,")),
+        "{bars}"
+    );
+
     assert!(files == reproduce(&study(1), &mut |_| ()));
 }

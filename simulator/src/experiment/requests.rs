@@ -7,6 +7,7 @@ use scheduler::reservation::{
     LearnedLaw, NamedLaw, ObservedRun, RunTimeGrid, RunTimes, optimal, time_optimal,
 };
 
+use super::stats::half_width;
 use super::threads::in_parallel;
 use crate::availability::stream::RandomStream;
 use crate::batch::{BatchJob, TabulatedLaw};
@@ -182,25 +183,25 @@ pub fn each_run<T: Send>(threads: usize, runs: usize, work: impl Fn(usize) -> T 
 pub struct RunMean {
     /// The mean.
     pub value: f64,
-    /// Half of the width of the 95 % interval.
-    pub half: f64,
+    /// Half of the width of the 95 % interval; `None` of one run.
+    pub half: Option<f64>,
 }
 
 impl RunMean {
     /// Computes the mean of these values.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let values: Vec<f64> = values.into_iter().collect();
-        let count = values.len() as f64;
-        let value = values.iter().sum::<f64>() / count;
-        let variance = values
-            .iter()
-            .map(|other| (other - value).powi(2))
-            .sum::<f64>()
-            / (count - 1.0).max(1.0);
         RunMean {
-            value,
-            half: 1.96 * (variance / count).sqrt(),
+            value: values.iter().sum::<f64>() / values.len() as f64,
+            half: half_width(values),
         }
+    }
+
+    /// Formats the mean, and its interval if there is one, with so many decimals.
+    pub fn text(self, decimals: usize) -> String {
+        let value = self.value;
+        let half = self.half.map(|half| format!(" ± {half:.decimals$}"));
+        format!("{value:.decimals$}{}", half.unwrap_or_default())
     }
 }
 

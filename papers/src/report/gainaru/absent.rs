@@ -173,8 +173,10 @@ pub(super) fn section(out: &mut String, found: &Absent) {
             } in lines
             {
                 let told = if way.told { "yes" } else { "no" };
-                let makespan = format!("{:.3} ± {:.3}", makespan.value, makespan.half);
-                let wasted = format!("{:.1} % ± {:.1}", 100.0 * wasted.value, 100.0 * wasted.half);
+                let makespan = makespan.text(3);
+                let reach = wasted.half.map(|half| format!(" ± {:.1}", 100.0 * half));
+                let reach = reach.unwrap_or_default();
+                let wasted = format!("{:.1} %{reach}", 100.0 * wasted.value);
                 let counts = (format!("{killed:.2}"), format!("{given_back:.2}"));
                 row(
                     out,

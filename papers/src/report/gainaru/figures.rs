@@ -68,7 +68,7 @@ type Of = fn(&StrategyResults) -> RunMean;
 fn bar(mean: RunMean) -> Bar {
     Bar {
         value: mean.value,
-        ci: Some((mean.value - mean.half, mean.value + mean.half)),
+        ci: mean.half.map(|half| (mean.value - half, mean.value + half)),
     }
 }
 

@@ -84,11 +84,11 @@ pub(super) fn report(study: &Study, found: &ScenarioResults, figures: &[Figure])
 }
 
 fn share(mean: RunMean) -> String {
-    format!("{:.3} ± {:.3}", mean.value, mean.half)
+    mean.text(3)
 }
 
 fn hours(mean: RunMean) -> String {
-    format!("{:.1} ± {:.1}", mean.value, mean.half)
+    mean.text(1)
 }
 
 fn head(out: &mut String, study: &Study, found: &ScenarioResults) {

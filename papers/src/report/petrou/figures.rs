@@ -2,6 +2,7 @@
 //! `report::svg`.
 
 use super::points::{Axis, BilledScheduler, Factors, Measured, Measurements, SHOWN, Slice};
+use simulator::experiment::half_width;
 use simulator::figure::{Bar, Body, Figure};
 
 /// All figures.
@@ -169,12 +170,10 @@ fn bars(
 
     let bar = |value: usize, contender: BilledScheduler| {
         let mean = slice.mean(value, contender, of);
-        let square = slice.mean(value, contender, |run| (of(run) - mean).powi(2));
-        let runs = slice.runs[value][0].len() as f64;
-        let ci = (runs > 1.0).then(|| 1.96 * (square / (runs - 1.0)).sqrt());
+        let half = half_width(slice.bar(value, contender).iter().map(of));
         Bar {
             value: mean,
-            ci: ci.map(|reach| ((mean - reach).max(0.0), mean + reach)),
+            ci: half.map(|half| ((mean - half).max(0.0), mean + half)),
         }
     };
 

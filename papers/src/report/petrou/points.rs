@@ -330,12 +330,17 @@ impl Slice {
         contender: BilledScheduler,
         of: impl Fn(&Measured) -> f64,
     ) -> f64 {
+        let runs = self.bar(value, contender);
+        runs.iter().map(of).sum::<f64>() / runs.len() as f64
+    }
+
+    /// The runs of a bar.
+    pub(super) fn bar(&self, value: usize, contender: BilledScheduler) -> &[Measured] {
         let place = SHOWN
             .iter()
             .position(|shown| *shown == contender)
             .unwrap_or(0);
-        let runs = &self.runs[value][place];
-        runs.iter().map(of).sum::<f64>() / runs.len() as f64
+        &self.runs[value][place]
     }
 
     /// The index of the value nearest to `x`.
