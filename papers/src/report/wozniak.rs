@@ -30,6 +30,8 @@ pub struct Study {
     pub bags: usize,
     /// The qualities of estimates, ascending; must include 0 and 0.5.
     pub qoes: Vec<f64>,
+    /// Whether the report is shortened.
+    pub quick: bool,
 }
 
 impl Study {
@@ -55,6 +57,7 @@ impl Study {
             repetitions: 10,
             bags: 200,
             qoes,
+            quick: false,
         }
     }
 
@@ -64,6 +67,7 @@ impl Study {
             repetitions: 3,
             bags: 60,
             qoes: vec![0.0, 0.1, 0.3, 0.5, 0.7, 0.8],
+            quick: true,
             ..Study::full(seed, threads)
         }
     }

@@ -347,4 +347,23 @@ fn the_report_is_the_same_on_any_number_of_threads_and_has_all_figures() {
         report.contains("## Section 5, sentence by sentence") && !report.contains("NaN"),
         "{report}"
     );
+    assert!(
+        report.contains("`deskgrid-lab reproduce wozniak --quick --seed 3 --runs 1` gives"),
+        "{report}"
+    );
+}
+
+#[test]
+fn a_full_report_of_few_runs_is_not_taken_for_a_quick_one() {
+    let study = Study {
+        repetitions: 1,
+        bags: 2,
+        qoes: vec![0.0, 0.5],
+        ..Study::full(3, 1)
+    };
+    let report = &reproduce(&study, &mut |_| {})[0].text;
+    assert!(
+        report.contains("`deskgrid-lab reproduce wozniak --seed 3 --runs 1` gives"),
+        "{report}"
+    );
 }

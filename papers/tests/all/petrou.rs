@@ -293,7 +293,7 @@ fn a_small_report_says_everything_and_comes_out_the_same_on_any_number_of_thread
         "3.647",
         "SRPTxNEED",
         "figure-13.svg",
-        "Again",
+        "`deskgrid-lab reproduce petrou --quick --seed 3 --runs 1` gives",
     ] {
         assert!(report.contains(part), "{part} is missing:\n{report}");
     }

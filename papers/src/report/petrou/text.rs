@@ -34,7 +34,13 @@ pub(super) fn report(study: &Study, results: &Measurements, figures: &[Figure]) 
     pictures(&mut out, figures);
 
     let quick = if study.stride > 1 { " --quick" } else { "" };
-    again(&mut out, &format!("petrou{quick} --seed {}", study.seed));
+    again(
+        &mut out,
+        &format!(
+            "petrou{quick} --seed {} --runs {}",
+            study.seed, study.repetitions
+        ),
+    );
     out
 }
 

@@ -35,12 +35,14 @@ pub(super) fn report(study: &Study, table: &TrialTable, figures: &[Figure]) -> S
     readings(&mut out);
     pictures(&mut out, figures);
 
-    let quick = if study.repetitions < 10 {
-        " --quick"
-    } else {
-        ""
-    };
-    again(&mut out, &format!("wozniak{quick} --seed {}", study.seed));
+    let quick = if study.quick { " --quick" } else { "" };
+    again(
+        &mut out,
+        &format!(
+            "wozniak{quick} --seed {} --runs {}",
+            study.seed, study.repetitions
+        ),
+    );
 
     out
 }
