@@ -10,7 +10,7 @@ use crate::failure::{Exit, Failure};
 ///
 /// # Errors
 /// Those of `write`; if there is another file of that name, or one cannot be written.
-pub(crate) fn write_into(
+pub fn write_into(
     dir: &Path,
     force: bool,
     write: impl FnOnce(&Path) -> Result<(), Failure>,

@@ -76,6 +76,9 @@ pub(crate) struct ReproduceArgs {
     /// Directory for the report, its figures and its tables [default: the name of the paper]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Replace a report that is there already
+    #[arg(long)]
+    pub force: bool,
     /// Seed of everything that is random
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,

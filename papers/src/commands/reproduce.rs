@@ -1,9 +1,11 @@
 //! Executes `deskgrid-lab reproduce`: writes a paper's results beside ours. The experiments and the
 //! reports live in `papers`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use cli::terminal::{Exit, Failure, OutputForm, OutputMode, failed, note, threads, write};
+use cli::terminal::{
+    Exit, Failure, OutputForm, OutputMode, failed, note, threads, write, write_into,
+};
 use papers::liars;
 use papers::report::{Brief, File, downey, gainaru, kondo, petrou, wozniak};
 use serde::Serialize;
@@ -28,10 +30,9 @@ pub(super) fn run(out: &OutputForm, args: &ReproduceArgs) -> Result<Exit, Failur
         Paper::Liars => "liars",
     };
     let dir = args.out.clone().unwrap_or_else(|| PathBuf::from(paper));
+    let report = dir.join("report.md");
+    check(args, paper, &dir, &report)?;
 
-    // An unusable directory is better found before the work than after it.
-    std::fs::create_dir_all(&dir)
-        .map_err(|e| Failure::io(format!("cannot make {}", dir.display()), &e))?;
     let talk = out.mode() == OutputMode::Cli;
     let mut say = |what: &str| {
         if talk {
@@ -58,11 +59,13 @@ pub(super) fn run(out: &OutputForm, args: &ReproduceArgs) -> Result<Exit, Failur
         Paper::Liars => liars::report(&liars::Study::of(&brief), &mut say),
     };
 
-    for File { name, text } in &files {
-        write(&dir.join(name), text)?;
-    }
+    write_into(&dir, args.force, |aside| {
+        files
+            .iter()
+            .try_for_each(|File { name, text }| write(&aside.join(name), text))
+    })?;
 
-    let report = dir.join("report.md").display().to_string();
+    let report = report.display().to_string();
     let names = files.iter().map(|file| file.name.clone()).collect();
     let answer = ReproduceAnswer {
         paper,
@@ -73,6 +76,29 @@ pub(super) fn run(out: &OutputForm, args: &ReproduceArgs) -> Result<Exit, Failur
     out.show(&answer, text, || vec![report.clone()])?;
 
     Ok(Exit::Well)
+}
+
+/// Finds before the work what would be in its way after it, or what it would not heed.
+fn check(args: &ReproduceArgs, paper: &str, dir: &Path, report: &Path) -> Result<(), Failure> {
+    if args.log.is_some() && !matches!(args.paper, Paper::Gainaru | Paper::Downey) {
+        return Err(Failure::usage(
+            format!("reproduce {paper} reads no log"),
+            "leave --log out; gainaru and downey read one",
+        ));
+    }
+
+    std::fs::create_dir_all(dir)
+        .map_err(|e| Failure::io(format!("cannot make {}", dir.display()), &e))?;
+    if !args.force && report.symlink_metadata().is_ok() {
+        return Err(Failure::new(
+            Exit::Error,
+            "exists",
+            format!("{} is there already", report.display()),
+            "write into another directory (--out), or use --force",
+        ));
+    }
+
+    Ok(())
 }
 
 fn bad_log(error: &dyn std::error::Error) -> Failure {

@@ -465,6 +465,71 @@ fn a_bad_log_is_refused_before_anything_is_reproduced() {
 }
 
 #[test]
+fn a_report_is_not_replaced_unless_told_to_and_a_log_that_is_not_read_is_refused() {
+    let grid = Grid::start();
+    let out = grid.dir().join("liars").display().to_string();
+    let asked = [
+        "reproduce",
+        "liars",
+        "--quick",
+        "--runs",
+        "1",
+        "--out",
+        &out,
+    ];
+    let report = grid.file("liars/report.md", "mine");
+    let refused = lab(asked).expect_code(1).stderr;
+    assert!(
+        refused.contains("report.md is there already") && refused.contains("--force"),
+        "{refused}"
+    );
+    let read = || std::fs::read_to_string(&report).expect("it is there");
+    assert_eq!(read(), "mine");
+
+    lab(asked.into_iter().chain(["--force"])).expect_code(0);
+    assert!(read().starts_with("# Hosts that lie"), "{}", read());
+
+    let unread = lab(["reproduce", "kondo", "--log", "nowhere.swf", "--out", &out]);
+    let unread = unread.expect_code(2).stderr;
+    assert!(unread.contains("reproduce kondo reads no log"), "{unread}");
+}
+
+#[test]
+fn flags_that_a_command_would_not_heed_are_refused() {
+    let grid = Grid::start();
+    let dir = trace(&grid, "plain", "fast,0,9000,1,1\nslow,0,9000,1,1\n");
+    let hosts = grid.file("two.csv", HOSTS).display().to_string();
+    let stats = ["trace", "stats", "--platform", "sdsc"];
+    let simulate = ["simulate", "--policy", "FCFS"];
+    for (command, words, named) in [
+        (&stats[..], &["--hosts", "pc-1"][..], "--hosts"),
+        (&stats[..], &["--since", "7d"], "--since"),
+        (&stats[..], &["--until", "7d"], "--until"),
+        (
+            &["trace", "stats", "--model", "lab"],
+            &["--hosts", "pc-1"],
+            "--hosts",
+        ),
+        (&simulate, &["--trace", &dir, "--hosts", "10"], "--hosts"),
+        (
+            &simulate,
+            &["--platform", &hosts, "--hosts", "10"],
+            "--hosts",
+        ),
+    ] {
+        let refused = grid.deskgrid(command.iter().chain(words)).expect_code(2);
+        assert!(refused.stderr.contains(named), "{}", refused.stderr);
+    }
+
+    let asked = ["trace", "stats", &dir, "--since", "2026-02-30"];
+    let refused = grid.deskgrid(asked).expect_code(2).stderr;
+    assert!(
+        refused.contains("`2026-02-30` is neither a date"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn tasks_that_need_more_than_a_slot_are_simulated_on_hosts_of_several_sizes() {
     let mut grid = Grid::start();
     grid.kill_master();
