@@ -11,6 +11,8 @@ use simulator::batch::{ForetoldLog, SwfLog, foretell};
 struct RecordedAccuracy {
     log: String,
     processors: u32,
+    /// The number of jobs that are wider than the machine.
+    left_out: usize,
     taught: usize,
     judged: usize,
     predictors: Vec<PredictorQuality>,
@@ -26,6 +28,7 @@ pub(super) fn run(out: &OutputForm, file: &Path, scatter: bool) -> Result<Exit, 
         taught,
         judged,
         processors,
+        left_out,
         ways,
     } = foretell(&log);
 
@@ -36,6 +39,7 @@ pub(super) fn run(out: &OutputForm, file: &Path, scatter: bool) -> Result<Exit, 
     let answer = RecordedAccuracy {
         log: file.display().to_string(),
         processors,
+        left_out,
         taught,
         judged,
         predictors,
@@ -54,8 +58,15 @@ pub(super) fn run(out: &OutputForm, file: &Path, scatter: bool) -> Result<Exit, 
 
 fn text(answer: &RecordedAccuracy, color: bool) -> String {
     let rows = table(&answer.predictors, color);
+    let wider = match answer.left_out {
+        0 => String::new(),
+        more => format!(
+            "; {more} left out that are wider than the machine's {} processors",
+            answer.processors
+        ),
+    };
     format!(
-        "{} jobs judged after {} that taught\n{rows}",
+        "{} jobs judged after {} that taught{wider}\n{rows}",
         answer.judged, answer.taught
     )
 }

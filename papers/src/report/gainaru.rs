@@ -76,6 +76,8 @@ pub struct Real {
     pub jobs: usize,
     /// The number of processors.
     pub processors: u32,
+    /// The number of jobs that were left out because they are wider than the machine.
+    pub left_out: usize,
     /// FCFS with EASY backfilling: average flow time in seconds, and average slowdown bounded at 10
     /// s.
     pub easy: (f64, f64),
@@ -83,15 +85,13 @@ pub struct Real {
     pub conservative: (f64, f64),
 }
 
-/// The number of processors of a log whose head does not state it: that of the KTH-SP2.
-const PROCESSORS: u32 = 100;
 /// The run time, in seconds, below which slowdowns are bounded: shorter runs count as that long.
 const BOUND_S: f64 = 10.0;
 
 impl Real {
     /// Runs a log under both ways of backfilling.
     pub fn of(log: &SwfLog) -> Self {
-        let processors = log.processors.unwrap_or(PROCESSORS);
+        let processors = log.machine();
         let jobs = log.jobs(processors);
         let measures = |outcome: &BatchOutcome, jobs: &[BatchJob]| {
             (
@@ -102,6 +102,7 @@ impl Real {
         Real {
             jobs: jobs.len(),
             processors,
+            left_out: log.jobs(u32::MAX).len() - jobs.len(),
             easy: measures(&easy(&jobs, processors), &jobs),
             conservative: measures(&conservative(&jobs, processors), &jobs),
         }

@@ -47,6 +47,15 @@ pub(super) fn images(out: &mut String, figures: &[Figure]) {
     }
 }
 
+/// Returns what is said after a log's jobs if some of them are wider than the machine.
+pub(super) fn left_out(jobs: usize) -> String {
+    match jobs {
+        0 => String::new(),
+        1 => "; 1 job that is wider than the machine is left out".to_owned(),
+        more => format!("; {more} jobs that are wider than the machine are left out"),
+    }
+}
+
 /// Appends the section on how to make the report again; `what` follows `deskgrid-lab reproduce`.
 pub(super) fn again(out: &mut String, what: &str) {
     line(out, "## Again\n");

@@ -11,8 +11,6 @@ use scheduler::reservation::ObservedRun;
 
 use super::swf::{SwfJob, SwfLog};
 
-/// The number of processors of a log whose head does not state it.
-const PROCESSORS: u32 = 100;
 /// The number of waits in the simplest average.
 const LAST: usize = 10;
 /// The share of the waits that prediction intervals are to contain.
@@ -76,6 +74,8 @@ pub struct ForetoldLog {
     pub judged: usize,
     /// The machine's processors.
     pub processors: u32,
+    /// The number of jobs that were left out because they are wider than the machine.
+    pub left_out: usize,
     /// The predictor, the average of the last waits, and the average of all.
     pub ways: Vec<MethodQuality>,
 }
@@ -96,8 +96,7 @@ impl LoggedJob {
         let wait_s = record.wait_s?;
         let run_s = record.run_s.filter(|run_s| *run_s > 0.0)?;
         let hosts = record
-            .processors
-            .or(record.requested)
+            .held()
             .filter(|hosts| (1..=processors).contains(hosts))?;
         let start_s = record.submit_s + wait_s;
         let limit_s = record
@@ -120,12 +119,13 @@ impl LoggedJob {
 /// Predicts every wait of a log, in its order, from what had ended by then. The first half of the
 /// jobs only teaches, the second half is judged.
 pub fn foretell(log: &SwfLog) -> ForetoldLog {
-    let processors = log.processors.unwrap_or(PROCESSORS);
-    let mut jobs: Vec<LoggedJob> = log
-        .records
-        .iter()
-        .filter_map(|record| LoggedJob::of(record, processors))
-        .collect();
+    let processors = log.machine();
+    let fitting = |processors| {
+        let records = log.records.iter();
+        records.filter_map(move |record| LoggedJob::of(record, processors))
+    };
+    let mut jobs: Vec<LoggedJob> = fitting(processors).collect();
+    let left_out = fitting(u32::MAX).count() - jobs.len();
     jobs.sort_by(|a, b| a.submit_s.total_cmp(&b.submit_s));
 
     let mut known = KnownNow::new(&jobs, processors);
@@ -155,6 +155,7 @@ pub fn foretell(log: &SwfLog) -> ForetoldLog {
         taught,
         judged,
         processors,
+        left_out,
         ways: ways
             .into_iter()
             .filter_map(LearningPredictor::close)

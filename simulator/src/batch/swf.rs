@@ -56,10 +56,22 @@ pub struct SwfJob {
     pub executable: Option<u64>,
 }
 
+impl SwfJob {
+    /// The number of processors it requested, or had if that is not known.
+    fn wanted(&self) -> Option<u32> {
+        self.requested.or(self.processors)
+    }
+
+    /// The number of processors it had, or requested if that is not known.
+    pub(super) fn held(&self) -> Option<u32> {
+        self.processors.or(self.requested)
+    }
+}
+
 /// A log.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SwfLog {
-    /// The machine's processors, if the log's head states them.
+    /// The machine's processors, or else its nodes, if the log's head states them.
     pub processors: Option<u32>,
     /// The jobs, in the log's order.
     pub records: Vec<SwfJob>,
@@ -76,14 +88,12 @@ impl SwfLog {
             source,
         })?;
         let mut log = SwfLog::default();
+        let mut nodes = None;
         for (number, line) in text.lines().enumerate() {
             let line = line.trim();
             if let Some(comment) = line.strip_prefix(';') {
-                let value = comment
-                    .trim()
-                    .strip_prefix("MaxProcs:")
-                    .and_then(|value| value.trim().parse().ok());
-                log.processors = value.or(log.processors);
+                log.processors = stated(comment, "MaxProcs:").or(log.processors);
+                nodes = stated(comment, "MaxNodes:").or(nodes);
             } else if !line.is_empty() {
                 let flawed = |flaw| TraceError::Flawed {
                     file: file.to_owned(),
@@ -103,7 +113,17 @@ impl SwfLog {
             });
         }
 
+        log.processors = log.processors.or(nodes);
         Ok(log)
+    }
+
+    /// The number of processors of the machine: what the head states, or else as many as the widest
+    /// job that ran takes.
+    pub fn machine(&self) -> u32 {
+        let ran = |job: &&SwfJob| job.run_s.is_some_and(|run_s| run_s > 0.0);
+        let widths = self.records.iter().filter(ran);
+        let widest = widths.filter_map(|job| job.wanted().max(job.held())).max();
+        self.processors.or(widest).unwrap_or(1)
     }
 
     /// The jobs for a machine of `processors` processors: those that ran, and requested no more
@@ -113,8 +133,7 @@ impl SwfLog {
         let one = |record: &SwfJob| {
             let run = record.run_s.filter(|run| *run > 0.0)?;
             let wanted = record
-                .requested
-                .or(record.processors)
+                .wanted()
                 .filter(|wanted| (1..=processors).contains(wanted))?;
             let estimate = record
                 .requested_s
@@ -132,6 +151,13 @@ impl SwfLog {
         };
         self.records.iter().filter_map(one).collect()
     }
+}
+
+/// The number that a line of the head states after `name`; further words may follow it.
+fn stated(comment: &str, name: &str) -> Option<u32> {
+    let value = comment.trim().strip_prefix(name)?;
+    let number = value.split_whitespace().next()?.parse().ok()?;
+    (number > 0).then_some(number)
 }
 
 fn record(line: &str) -> Result<SwfJob, Flaw> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use simulator::batch::{
-    Backfill, BatchJob, BatchOutcome, SwfLog, TabulatedLaw, conservative, easy, rounds,
+    Backfill, BatchJob, BatchOutcome, SwfLog, TabulatedLaw, conservative, easy, foretell, rounds,
 };
 use tempfile::TempDir;
 
@@ -189,6 +189,27 @@ fn a_log_is_read_with_unknown_fields_left_open() {
 }
 
 #[test]
+fn a_log_says_how_large_its_machine_is_or_its_widest_job_does() {
+    let narrow = "1 0 0 10 4 -1 -1 4 10 -1 1 1 1 -1 1 -1 -1 -1\n";
+    let wide = "2 0 0 10 128 -1 -1 256 10 -1 1 1 1 -1 1 -1 -1 -1\n";
+    let never = "3 0 0 -1 -1 -1 -1 999 10 -1 5 1 1 -1 1 -1 -1 -1\n";
+    for (head, machine, too_wide) in [
+        ("; MaxProcs: 64 (of 80)\n; MaxNodes: 16\n", 64, 1),
+        ("; MaxNodes: 16\n; MaxProcs: -1\n", 16, 1),
+        ("; MaxNodes: 300 in two halls\n", 300, 0),
+        ("; Version: 2.2\n", 256, 0),
+    ] {
+        let (_dir, file) = log(&format!("{head}{narrow}{wide}{never}"));
+        let read = SwfLog::read(&file).expect("a log");
+        assert_eq!(read.machine(), machine, "{head}");
+        assert_eq!(read.jobs(machine).len(), 2 - too_wide, "{head}");
+        let foretold = foretell(&read);
+        assert_eq!(foretold.processors, machine, "{head}");
+        assert_eq!(foretold.left_out, too_wide, "{head}");
+    }
+}
+
+#[test]
 fn a_bad_log_is_refused_with_its_line_and_the_reason() {
     let refused = |text: &str| {
         let (_dir, file) = log(text);
@@ -241,6 +262,7 @@ fn easy_on_the_kth_log_has_the_known_flow_time_and_slowdown() {
     let Some(log) = kth() else { return };
     let jobs = log.jobs(100);
     assert_eq!((log.processors, jobs.len()), (Some(100), 28_481));
+    assert_eq!((log.machine(), log.jobs(u32::MAX).len()), (100, 28_481));
 
     let outcome = easy(&jobs, 100);
     let flow = outcome.response(&jobs);

@@ -8,7 +8,7 @@ use super::claims::{NumberFormat, claims};
 use super::figures::PRICES;
 use super::found::DrawResults;
 use super::trial::{LOAD, OURS, PROCESSORS};
-use crate::report::markdown::{again, heading, line, pictures, row};
+use crate::report::markdown::{again, heading, left_out, line, pictures, row};
 use simulator::batch::{ForetoldLog, HELD};
 use simulator::figure::Figure;
 
@@ -324,12 +324,13 @@ fn real(out: &mut String, real: Option<&ForetoldLog>) {
     let _ = writeln!(
         out,
         "Each job's wait on {} processors was predicted when it was submitted, from what had started and ended by then. {} jobs \
-         only taught, {} after them were judged. Ours: lifetimes by user (Kaplan and Meier, within the limit that was asked \
+         only taught, {} after them were judged{}. Ours: lifetimes by user (Kaplan and Meier, within the limit that was asked \
          for), starts first come, first served, and the median of what came of such predictions. Intervals are to hold \
          {:.0} %, and are learned alike for all three.\n",
         real.processors,
         real.taught,
         real.judged,
+        left_out(real.left_out),
         100.0 * HELD,
     );
 

@@ -7,7 +7,7 @@ use super::claims::claims;
 use super::scenarios::{LAWS, LESSONS, ScenarioResults, StrategyResults};
 use super::{Real, Study, absent};
 use crate::report::claim::{ClaimVerdict, NUMBERS, count};
-use crate::report::markdown::{again, heading, line, pictures, row};
+use crate::report::markdown::{again, heading, left_out, line, pictures, row};
 use simulator::experiment::requests::RunMean;
 use simulator::figure::Figure;
 
@@ -374,8 +374,10 @@ fn real(out: &mut String, real: Option<&Real>) {
     };
     let _ = writeln!(
         out,
-        "{} jobs on {} processors, with users' estimates as requests and runs that end at them.\n",
-        real.jobs, real.processors
+        "{} jobs on {} processors, with users' estimates as requests and runs that end at them{}.\n",
+        real.jobs,
+        real.processors,
+        left_out(real.left_out)
     );
 
     heading(
