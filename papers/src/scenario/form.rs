@@ -1,5 +1,6 @@
 //! The forms of scenario files ([`Scenario`]) and their reader.
 
+use scheduler::policy::{LimitSource, Policy};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -387,9 +388,24 @@ fn check_hosts(hosts: usize) -> Result<(), String> {
     }
 }
 
+/// Looks up a policy, and refuses one that ends attempts at limits which it learns: workers heed
+/// them, and the worlds of scenarios do not.
+pub(super) fn policy(name: &str) -> Result<Policy, String> {
+    let policy = scheduler::policy::parse(name).map_err(|why| why.to_string())?;
+    let only_chooses = policy.limits == LimitSource::Windowed { killing: false };
+    if policy.limits.learns() && !only_chooses {
+        return Err(format!(
+            "{name} learns limits, and no attempt of a scenario ends at one: give another policy, or limits=given; \
+             deskgrid-lab reproduce gainaru runs policies with such limits"
+        ));
+    }
+
+    Ok(policy)
+}
+
 fn check_policy(name: Option<&str>) -> Result<(), String> {
     let Some(name) = name else { return Ok(()) };
-    let policy = scheduler::policy::parse(name).map_err(|why| why.to_string())?;
+    let policy = policy(name)?;
     let promises = matches!(policy.admission, scheduler::policy::Admission::Calendar(_));
     if promises {
         Ok(())

@@ -9,6 +9,7 @@ use scheduler::policy::ordering::Disclosed;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::form::policy;
 use simulator::users::{Audience, Script, Servers, TaskEvent, TaskFate, Which, run};
 
 /// An entry of `scenarios`. Times are in seconds.
@@ -71,7 +72,7 @@ impl Sets {
         &self,
         time: impl Fn(&str, f64) -> Result<(), String>,
     ) -> Result<(), String> {
-        let policy = scheduler::policy::parse(&self.row()?).map_err(|why| why.to_string())?;
+        let policy = policy(&self.row()?)?;
         if !matches!(policy.ordering, Ordering::Batchactive(_)) {
             return Err(format!(
                 "the policy {} does not tell requested from disclosed tasks",

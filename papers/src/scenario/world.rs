@@ -7,7 +7,7 @@ use common::{IdSet, Ranks, Span};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::form::ScenarioHosts;
+use super::form::{ScenarioHosts, policy};
 use simulator::trace::{Segment, Trace, TracedHost};
 use simulator::world::{
     AttemptFate, PreparedTrace, Run, RunJob, RunOutcome, Simulator, UserRequest, UserRequestKind,
@@ -282,7 +282,7 @@ impl ScenarioJob {
             return Err("the work of a task must be more than 0".to_owned());
         }
 
-        let policy = scheduler::policy::parse(&self.policy).map_err(|why| why.to_string())?;
+        let policy = policy(&self.policy)?;
         if self.width.is_some() == (policy.width == scheduler::policy::Width::Rigid) {
             return Err(format!(
                 "the policy {} and the job's width do not go together: AVG, PRED, BIAS, HEUR and PRICED are for jobs with one",

@@ -260,6 +260,10 @@ fn an_invalid_scenario_is_refused_with_the_reason() {
             "entry 2 of `kill`: missing field `elapsed`",
         ),
         ("{\"c\": 1, \"qoe\": 1}", "less than 1"),
+        (
+            "{\"hosts\": 1, \"policy\": \"PROMISE:limits=learned\", \"bags\": []}",
+            "PROMISE:limits=learned learns limits, and no attempt of a scenario ends at one",
+        ),
         ("{\"now\": 1, \"hosts\": 0, \"new_est\": [1]}", "hosts"),
         (
             "{\"now\": 1, \"hosts\": 1, \"running_start_est\": [[2, 1]], \"new_est\": [1]}",

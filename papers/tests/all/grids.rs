@@ -46,6 +46,11 @@ fn a_scenario_on_a_grid_reports_starts_suspensions_and_losses() {
             json!([{ "policy": "AVG", "width": [3, 2], "work": 5 }]),
             "not 3 to 2",
         ),
+        (
+            "jobs",
+            json!([{ "policy": "TOPTIMAL", "tasks": 9, "work": 5 }]),
+            "TOPTIMAL learns limits",
+        ),
         ("owners", json!([[5, 0, 1]]), "no host between 1 and 4"),
         ("requests", json!([[1, 9, 1]]), "there is no job 9"),
         ("slots", json!(0), "a host has 1 to"),
@@ -59,4 +64,9 @@ fn a_scenario_on_a_grid_reports_starts_suspensions_and_losses() {
             "{error}"
         );
     }
+    // Its limits only choose hosts, and end no attempt.
+    let mut chosen = entry.clone();
+    chosen["jobs"] = json!([{ "policy": "WINDOWS", "tasks": 1, "work": 5 }]);
+    chosen["requests"] = json!([]);
+    assert!(read(&chosen.to_string()).is_ok());
 }
