@@ -6,6 +6,7 @@
 //! effects.
 
 mod ask;
+mod checkpoint;
 mod course;
 mod host;
 mod outcome;

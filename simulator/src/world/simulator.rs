@@ -6,6 +6,8 @@
 //! users; and last the scheduler's own timer. The trace fixes most of the future, so it is known
 //! when an attempt starts when it will be done and which heartbeats will have news.
 
+use std::collections::BTreeMap;
+
 use common::attempt::{HeldAttempt, Outcome as EndCondition, Phase};
 use common::needs::Demand;
 use common::{AttemptId, HostId, Incarnation, JobId, Span, TaskId, Time};
@@ -17,7 +19,7 @@ use scheduler::{Event, Experience};
 
 use super::ask::{self, RunJob};
 use super::course::{Change, PreparedTrace, SteadyInterval, owner};
-use super::host::{Attempt, ComputeState, Host};
+use super::host::{Attempt, ComputeState, Host, Numbers};
 use super::outcome::{AttemptFate, AttemptStory, MakespanPrediction, RunError, RunOutcome};
 use super::plan::{Packed, WorldEvent};
 use super::run::Run;
@@ -37,6 +39,9 @@ pub struct Simulator {
     free: Vec<u32>,
     jobs: Vec<JobState>,
     tasks: Vec<TaskState>,
+    /// The attempts of each task that checkpoints which have not ended on their hosts, as indices of
+    /// `attempts`.
+    pub(super) unended: BTreeMap<TaskId, Numbers>,
     /// The scheduler's number of each host, by place in the trace. `places` is the inverse.
     numbers: Vec<u32>,
     pub(super) places: Vec<u32>,
@@ -140,6 +145,7 @@ impl Simulator {
         self.free.clear();
         self.jobs.clear();
         self.tasks.clear();
+        self.unended.clear();
         self.hosts.resize(world.courses.len(), Host::IDLE);
         for (host, course) in self.hosts.iter_mut().zip(&world.courses) {
             host.reset(course, start);
@@ -159,7 +165,7 @@ impl Simulator {
     }
 
     /// The task with this id.
-    fn task_of(&self, id: TaskId) -> &TaskState {
+    pub(super) fn task_of(&self, id: TaskId) -> &TaskState {
         &self.tasks[self.task_at(id)]
     }
 
@@ -519,12 +525,16 @@ impl<'a, 'r, O: Observer> RunState<'a, 'r, O> {
 
     /// Stores an attempt in `Simulator::attempts` and returns its index.
     fn keep(&mut self, attempt: Attempt) -> u32 {
-        if let Some(number) = self.sim.free.pop() {
+        let number = if let Some(number) = self.sim.free.pop() {
             self.sim.attempts[number as usize] = attempt;
-            return number;
-        }
-        self.sim.attempts.push(attempt);
-        self.sim.attempts.len() as u32 - 1
+            number
+        } else {
+            self.sim.attempts.push(attempt);
+            self.sim.attempts.len() as u32 - 1
+        };
+
+        self.note_begun(number);
+        number
     }
 
     /// Adds an attempt to a host that is up, and plans the host's heartbeats.
@@ -543,31 +553,6 @@ impl<'a, 'r, O: Observer> RunState<'a, 'r, O> {
         self.pace(place);
         if self.run.every_heartbeat || news && self.reports(place) {
             self.plan_beat(place);
-        }
-    }
-
-    /// The part of the task that the master holds, at which its next attempt begins.
-    fn safe_part(&self, id: AttemptId) -> f64 {
-        if !self.sim.job(id).checkpoint || id.number == 1 {
-            return 0.0;
-        }
-        let ended = self.sim.task_of(id.task).part;
-        let live = self
-            .sim
-            .attempts
-            .iter()
-            .filter(|a| a.id.task == id.task && a.end.is_none());
-        live.map(|attempt| self.shipped(attempt))
-            .fold(ended, f64::max)
-    }
-
-    /// The part of its task that an attempt had done at its host's last heartbeat.
-    fn shipped(&self, attempt: &Attempt) -> f64 {
-        let beat = self.sim.hosts[attempt.host as usize].last_beat(self.kernel.now);
-        if beat < attempt.began {
-            0.0
-        } else {
-            attempt.done(self.world.courses[attempt.host as usize].at(beat), beat)
         }
     }
 
@@ -596,12 +581,7 @@ impl<'a, 'r, O: Observer> RunState<'a, 'r, O> {
         let id = attempt.id;
         let pace = attempt.pace;
 
-        if self.sim.job(id).checkpoint && fate != AttemptFate::Delivered {
-            let shipped = self.shipped(attempt);
-            let part = &mut self.sim.task(id.task).part;
-            *part = part.max(shipped);
-        }
-
+        self.keep_part(number, fate);
         if let ComputeState::Still(since) = pace {
             self.stood_still(id, place, since);
         }
