@@ -75,9 +75,37 @@ class Debian(Script):
         self.assertEqual(stat.S_IMODE(file.stat().st_mode), 0o600)
         return tomllib.loads(file.read_text())
 
+    def test_settings_of_a_site_are_brought_to_a_pc_whose_settings_were_removed(self) -> None:
+        for name in ("master", "join"):
+            (self.root / "answers" / name).touch()
+        script = (PACKAGING / "debian" / "deskgrid-worker.postinst").read_text()
+        place = self.root / "etc/deskgrid"
+        for settings in ("slots = 1\n", "slots = 2\n"):
+            (place / "site.toml").write_text(settings)
+            self.run_it(script, "configure")
+            self.assertEqual((place / "worker.toml").read_text(), settings)
+        self.assertEqual((place / "worker.toml.before").read_text(), "slots = 1\n")
+
     def test_the_answers_are_what_the_file_to_join_by_says(self) -> None:
         self.assertEqual(self.joined_by("grid.example.org:7411", "dg1.1.ab"), {"master": "grid.example.org:7411", "token": "dg1.1.ab"})
 
     def test_quotes_and_backslashes_in_answers_stay_in_their_strings(self) -> None:
         master, token = 'a"\\ b', 'dg1."\nname = "mine\\'
         self.assertEqual(self.joined_by(master, token), {"master": master, "token": token.replace("\n", "")})
+
+
+class Units(unittest.TestCase):
+    def test_the_unit_of_the_master_finds_the_program_of_a_package_and_one_that_was_copied(self) -> None:
+        unit = (PACKAGING.parent / "configs/deskgrid-master.service").read_text()
+        (command,) = [line for line in unit.splitlines() if line.startswith("ExecStart=")]
+        # systemd looks for it in /usr/local/bin, /usr/bin and the like.
+        self.assertEqual(command.split()[0], "ExecStart=deskgrid")
+
+
+class Ansible(unittest.TestCase):
+    def test_a_worker_that_is_removed_takes_nothing_of_a_master_along(self) -> None:
+        tasks = (PACKAGING.parent / "configs/ansible/roles/deskgrid_worker/tasks/absent.yml").read_text()
+        removed = [line.strip().removeprefix("- ") for line in tasks.splitlines() if line.strip().startswith("- /")]
+        self.assertIn("/etc/deskgrid/join.toml", removed)
+        for path in removed:
+            self.assertRegex(path, "/(worker|join|site)[^/]*$")
