@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import io
 import json
 import os
 import sys
@@ -30,6 +31,9 @@ MOST_POSTED = 8 << 20
 
 #: The number of bytes that are read at a time.
 PIECE = 1 << 20
+
+#: How often in a row a transfer may break off before anything new has come.
+MOST_BREAKS = 5
 
 Json = dict[str, Any]
 
@@ -122,35 +126,55 @@ class Api:
         return {name: sent[name] for name in ("blake3", "bytes", "parts")}
 
     def _content(self, *args: str) -> list[Json]:
+        """Sends content by the command, again until the master has it."""
         if not args:
             return []
-        answer = self.gateway.command("content", "send", *args)
+        until = time.monotonic() + self.patience
+        wait = FIRST_PAUSE
+        while True:
+            try:
+                answer = self.gateway.command("content", "send", *args)
+                break
+            except GridUnreachable as failure:
+                if not failure.passing:
+                    raise
+                self._rest(failure, until, wait)
+                wait = min(2 * wait, LONGEST_PAUSE)
+        self._told = False
         content: list[Json] = answer["content"]
         return content
 
-    def fetch(self, path: str, into: IO[bytes]) -> None:
-        """Writes what is at a path into a file. A transfer that breaks off goes on."""
+    def fetch(self, path: str, into: IO[bytes], query: Json | None = None) -> None:
+        """Writes what is at a path into a file. A transfer that breaks off goes on.
+
+        Raises:
+            GridUnreachable: It broke off again and again with nothing new.
+        """
         start = into.tell()
+        furthest = breaks = 0
         while True:
             got = into.tell() - start
             headers = {"Range": f"bytes={got}-"} if got else {}
-            with self._ask("GET", path, None, None, headers) as response:
+            with self._ask("GET", path, None, query, headers) as response:
                 if got and response.status != 206:
                     into.seek(start)
                     into.truncate()
-                try:
-                    while piece := response.read(PIECE):
-                        into.write(piece)
-                except (OSError, http.client.HTTPException):
-                    if into.tell() - start == got:
-                        raise
-                    continue
+                broke = _copy(response, into)
+            if broke is None:
                 return
+            got = into.tell() - start
+            breaks = 0 if got > furthest else breaks + 1
+            furthest = max(got, furthest)
+            if breaks == MOST_BREAKS or self._closing.wait(min(FIRST_PAUSE * 2**breaks, LONGEST_PAUSE)):
+                raise GridUnreachable(
+                    f"the transfer of {path} breaks off after {furthest} bytes: {broke}", "try again later"
+                ) from broke
 
     def read(self, path: str, query: Json | None = None) -> bytes:
         """Returns what is at a path."""
-        with self._ask("GET", path, None, query, {}) as response:
-            return bytes(response.read())
+        with io.BytesIO() as into:
+            self.fetch(path, into, query)
+            return into.getvalue()
 
     def pages(self, path: str, name: str, query: Json | None = None) -> Iterator[Json]:
         """Yields the entries of a list, page by page."""
@@ -264,6 +288,19 @@ def where(path: str, query: Json | None) -> str:
     """Returns the target of a request."""
     target = "/api/v1" + quote(path)
     return f"{target}?{urlencode(query)}" if query else target
+
+
+def _copy(response: http.client.HTTPResponse, into: IO[bytes]) -> Exception | None:
+    """Writes an answer into a file; returns why it broke off, if it did."""
+    while True:
+        try:
+            piece = response.read(PIECE)
+        except (OSError, http.client.HTTPException) as error:
+            return error
+        if not piece:
+            # It says how much is left. A connection that ends too early is no error of it.
+            return http.client.IncompleteRead(b"", response.length) if response.length else None
+        into.write(piece)
 
 
 def _problem(text: bytes) -> Json:

@@ -27,6 +27,9 @@ from .errors import BinaryNotFound, GridUnreachable, Refused
 #: Whether programs get in over the loopback address instead of a Unix socket.
 LOOPBACK = not hasattr(socket, "AF_UNIX") or sys.platform == "win32"
 
+#: The codes of failures after which the same command may succeed later.
+PASSING = ("unreachable", "unavailable", "damaged")
+
 #: The longest time in seconds until the child says where it is.
 STARTUP = 60.0
 
@@ -219,7 +222,8 @@ class Gateway:
                 connection.request(method, path, body, sent)
                 response = connection.getresponse()
             yield response
-            done = response.isclosed() and not response.will_close
+            # What is left of its length does not come any more.
+            done = response.isclosed() and not response.will_close and not response.length
         finally:
             if done and not self._closed:
                 with self._lock:
@@ -251,8 +255,10 @@ class Gateway:
         said = _last_json((ran.stdout + b"\n" + ran.stderr).decode(errors="replace"))
         error = said.get("error") or {}
         message = error.get("message") or f"deskgrid {' '.join(args[:2])} failed"
-        if error.get("code") == "unreachable":
-            raise GridUnreachable(message, error.get("hint") or "")
+        if error.get("code") in PASSING:
+            failure = GridUnreachable(message, error.get("hint") or "")
+            failure.passing = True
+            raise failure
         raise Refused(message, error.get("hint") or "", code=error.get("code") or "")
 
     def close(self) -> None:

@@ -1,0 +1,167 @@
+"""Transfers that break off, and a master that is away while content is sent."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import http.server
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from world import World, eventually
+
+from deskgrid import Grid, GridUnreachable, Refused, _api
+from deskgrid._api import Api
+from deskgrid._run import TaskOutput
+
+CONTENT = bytes(range(251)) * 10_000
+
+
+class Broken(http.server.BaseHTTPRequestHandler):
+    """Serves content, whose transfers break off."""
+
+    #: The most bytes of one answer, and how many answers have no bytes at all.
+    most = 1_000_000
+    empty = 0
+    ranges = True
+    asked: list[str | None]
+
+    def do_GET(self) -> None:
+        where = self.headers["Range"]
+        type(self).asked.append(where)
+        start = int(where[len("bytes=") : -1]) if where and self.ranges else 0
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(CONTENT) - start))
+        self.end_headers()
+        if self.empty:
+            type(self).empty -= 1
+        else:
+            self.wfile.write(CONTENT[start : start + self.most])
+        self.close_connection = True
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+class Gateway:
+    """A way to a server that needs no child process."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.failures: list[Exception] = []
+
+    @contextlib.contextmanager
+    def request(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Iterator[Any]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.request(method, path, body, headers)
+            yield connection.getresponse()
+        finally:
+            connection.close()
+
+    def command(self, *args: str) -> Any:
+        if self.failures:
+            raise self.failures.pop()
+        return {"content": [{"blake3": "00", "bytes": 1}]}
+
+
+@pytest.fixture
+def broken(monkeypatch: Any) -> Iterator[tuple[Api, type[Broken]]]:
+    """An API, and how what it asks breaks off."""
+    handler = type("ThisBroken", (Broken,), {"asked": []})
+    monkeypatch.setattr(_api, "FIRST_PAUSE", 0.001)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        monkeypatch.setattr(_api, "Gateway", lambda dir: Gateway(server.server_port))
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield Api(None, 60), handler
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def output(api: Api) -> TaskOutput:
+    return TaskOutput(api, "7.1", {"files": [{"path": "out.bin", "bytes": len(CONTENT)}]})
+
+
+def test_an_output_whose_transfer_breaks_off_comes_whole(
+    broken: tuple[Api, type[Broken]], tmp_path: Path
+) -> None:
+    api, server = broken
+    (path,) = output(api).save(tmp_path)
+    assert path.read_bytes() == CONTENT
+    assert server.asked == [None, "bytes=1000000-", "bytes=2000000-"]
+    server.empty = 3
+    assert output(api).read("out.bin") == CONTENT
+
+
+def test_a_transfer_that_does_not_get_on_is_an_error_and_leaves_no_file(
+    broken: tuple[Api, type[Broken]], tmp_path: Path
+) -> None:
+    api, server = broken
+    server.empty = 1_000
+    with pytest.raises(GridUnreachable, match="breaks off after 0 bytes"):
+        output(api).save(tmp_path)
+    server.empty = 0
+    # What it has of it comes again and again, and nothing behind it.
+    server.ranges = False
+    with pytest.raises(GridUnreachable, match="breaks off after 1000000 bytes"):
+        output(api).save(tmp_path)
+    assert not (tmp_path / "out.bin").exists()
+
+
+def passing() -> GridUnreachable:
+    failure = GridUnreachable("the master is away")
+    failure.passing = True
+    return failure
+
+
+def test_content_is_sent_again_until_the_master_has_it(broken: tuple[Api, type[Broken]]) -> None:
+    api, _ = broken
+    gateway: Any = api.gateway
+    gateway.failures = [passing(), passing()]
+    assert [ref.blake3 for ref in api.send_files(["some"])] == ["00"]
+    gateway.failures = [Refused("there is no such file")]
+    with pytest.raises(Refused):
+        api.send_files(["some"])
+    api.patience = 0.0
+    gateway.failures = [passing()]
+    with pytest.raises(GridUnreachable):
+        api.send_files(["some"])
+
+
+def test_a_master_that_is_away_while_content_is_sent_is_waited_for(
+    own_world: World, tmp_path: Path
+) -> None:
+    own_world.worker("desk-1")
+    large = tmp_path / "large.bin"
+    large.write_bytes(b"x" * ((8 << 20) + 1))
+    with Grid(dir=own_world.user, progress=False) as g:
+        command = g._session.api.gateway.command
+        failed = threading.Event()
+
+        def noticed(*args: str) -> Any:
+            try:
+                return command(*args)
+            except Exception:
+                failed.set()
+                raise
+
+        g._session.api.gateway.command = noticed  # type: ignore[method-assign]
+        own_world.kill_master()
+        sizes: list[bytes] = []
+
+        def run() -> None:
+            job = g.run(["sh", "-c", "wc -c < large.bin > size"], inputs=[large], outputs=["size"])
+            sizes.extend(output.read("size") for output in job.results(timeout=60))
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        eventually("it was tried in vain", failed.is_set)
+        own_world.start_master()
+        thread.join(120)
+        assert sizes == [b"%d\n" % ((8 << 20) + 1)]
