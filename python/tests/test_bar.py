@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import Future
+from typing import Any
+
 import pytest
 from world import World, eventually
 
-from deskgrid import Grid, Progress
+from deskgrid import Grid, Progress, _bar
 from deskgrid._bar import picture
 
 
@@ -24,6 +28,25 @@ def test_a_function_is_told_how_it_stands(world: World) -> None:
         eventually("all was told", lambda: told and told[-1].done == 5)
     assert [progress.total for progress in told] == [5] * len(told)
     assert told[-1].failed == 1 and told[-1].finished == 4
+
+
+def test_a_function_that_is_told_may_cancel_calls(monkeypatch: Any) -> None:
+    monkeypatch.setattr(_bar, "SOON", 0.0)
+    monkeypatch.setattr(_bar, "PAUSE", 0.0)
+    futures: list[Future[int]] = [Future() for _ in range(3)]
+    told: list[Progress] = []
+
+    def cancel_the_rest(progress: Progress) -> None:
+        told.append(progress)
+        for future in futures:
+            future.cancel()
+
+    _bar.Bar(futures, "sweep", cancel_the_rest)
+    thread = threading.Thread(target=futures[0].set_result, args=[1], daemon=True)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert [(progress.finished, progress.cancelled) for progress in told] == [(1, 0), (1, 2)]
 
 
 def test_the_bar_fits_its_line() -> None:

@@ -64,6 +64,8 @@ class Bar:
         self._start = time.monotonic()
         self._drawn = self._start + SOON - PAUSE
         self._shown = False
+        self._showing = False
+        self._next: Progress | None = None
         self._show = self._way(name, wanted)
         if self._show is not None:
             for future in futures:
@@ -96,15 +98,27 @@ class Bar:
             if now - self._drawn < PAUSE and not (over and self._shown):
                 return
             self._drawn, self._shown = now, True
-            progress = Progress(
+            self._next = Progress(
                 self._total, self._finished, self._failed, self._cancelled, 0, self._total - done
             )
+            if self._showing:
+                # Who shows one now shows this one next: a function may itself cancel calls.
+                return
+            self._showing = True
+        while (progress := self._to_show()) is not None:
             assert self._show is not None
             try:
                 self._show(progress)
             except Exception:
                 # A picture that cannot be drawn is nobody's loss.
                 self._show = lambda progress: None
+
+    def _to_show(self) -> Progress | None:
+        """Takes what is to be shown next; if there is nothing, nobody shows anything any more."""
+        with self._lock:
+            progress, self._next = self._next, None
+            self._showing = progress is not None
+            return progress
 
 
 class _Tqdm:
