@@ -15,7 +15,7 @@ import pytest
 from world import World
 
 import deskgrid
-from deskgrid import Grid
+from deskgrid import Grid, _sending
 
 
 def test_map_yields_results_in_order(grid: Grid) -> None:
@@ -122,6 +122,20 @@ def test_large_arguments_of_single_calls_go_to_their_tasks_alone(grid: Grid) -> 
 
     blobs = [bytes([i]) * (1_500_000 + i) for i in range(4)]
     assert list(grid.map(ends, blobs, chunksize=1)) == [(i, i, 1) for i in range(4)]
+
+
+@pytest.mark.parametrize(("calls", "values"), [(1, 3), (3, 1), (10, 1), (4, 2)])
+def test_large_arguments_of_a_chunk_arrive_as_they_are(grid: Grid, calls: int, values: int) -> None:
+    """Two tasks have values of their own, and one that both share."""
+    shared = b"shared" * 200_000
+    own = [[bytes([call, value]) * 600_000 for call in range(2 * calls)] for value in range(values)]
+
+    def all_as_sent(call: int, shared: bytes, *own: bytes) -> list[bool]:
+        sent = [bytes([call, value]) * 600_000 for value in range(len(own))]
+        return [shared == b"shared" * 200_000, *(blob == other for blob, other in zip(own, sent))]
+
+    arrived = grid.map(all_as_sent, range(2 * calls), [shared] * 2 * calls, *own, chunksize=calls)
+    assert list(arrived) == [[True] * (1 + values)] * 2 * calls
 
 
 def test_a_large_value_inside_a_function_travels(grid: Grid) -> None:
@@ -238,6 +252,20 @@ def test_results_of_several_hosts_agree(grid: Grid) -> None:
     future = grid.using(quorum=2).submit(letters)
     assert len(future.result(60)) == 26
     assert {attempt["host"] for attempt in future.attempts()} == {"desk-1", "desk-2"}
+
+
+def test_calls_of_very_many_tasks_travel_in_one_file(grid: Grid, monkeypatch: Any) -> None:
+    monkeypatch.setattr(_sending, "TOGETHER", 100)
+    monkeypatch.setattr(_sending, "MOST_APART", 3)
+    shared = bytes(range(200)) * 10_000
+
+    def found(number: int, shared: bytes) -> tuple[int, int, list[str]]:
+        names = [entry.name for entry in os.scandir(".deskgrid")]
+        return number, shared[number], sorted({"calls", "part"} & set(names))
+
+    job = grid.bag(found, range(9), [shared] * 9, chunksize=2)
+    assert job.result(60) == [(number, number, ["calls"]) for number in range(9)]
+    assert grid.bag(abs, range(5), chunksize=2).result(60) == list(range(5))
 
 
 def test_an_option_that_does_not_exist_is_refused(grid: Grid) -> None:

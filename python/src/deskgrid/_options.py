@@ -70,6 +70,9 @@ class Options(TypedDict, total=False):
     """The Python in which functions run."""
 
 
+#: The label of jobs whose tasks call a function: by it they are known when somebody comes back to them.
+CALLS = "deskgrid-calls"
+
 #: Options that hold for a job as a whole, or make its tasks too different to be put together.
 ONE_BY_ONE = frozenset({"quorum", "checkpoint", "time_limit", "retries"})
 ALL_AT_ONCE = frozenset({"deadline", "max_fails"})
@@ -130,11 +133,17 @@ def merged(defaults: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str,
 
     Raises:
         TypeError: There is no such option.
+        ValueError: A label is the library's own.
     """
     unknown = sorted(set(options) - _KNOWN)
     if unknown:
         raise TypeError(f"there is no option {unknown[0]!r}; there are {', '.join(sorted(_KNOWN))}")
-    return {**defaults, **{name: value for name, value in options.items() if value is not None}}
+    both = {**defaults, **{name: value for name, value in options.items() if value is not None}}
+    if "labels" in both:
+        both["labels"] = several(both["labels"])
+        if CALLS in both["labels"]:
+            raise ValueError(f"the label {CALLS!r} says that a job calls a function: give another one")
+    return both
 
 
 def body_of(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,8 +4,8 @@ a host needs nothing but Python; only modules that are part of every Python are 
 each costs time in every task.
 
 Its files lie in the directory ``.deskgrid`` of the task, so that functions may call theirs what they
-like: ``job`` (the function, and the calls where they are short), ``part`` (the calls, where they are
-long), ``b-…`` (large values that many tasks share), ``sources`` (the user's modules); ``out.txt`` has
+like: ``job`` (the function, and the calls where they are short), ``calls`` (those of all tasks, where
+these are very many), ``part`` (those of this task, where they are long), ``b-…`` (large values that many tasks share), ``sources`` (the user's modules); ``out.txt`` has
 a line for each outcome, ``out.bin`` what is too long for a line.
 
 Not here: the meaning of the outcomes (:mod:`deskgrid._outcome`).
@@ -230,12 +230,17 @@ def mapped(name: str) -> memoryview:
 
 def calls_of(job: dict[str, Any], task: int) -> list[tuple[bytes, list[Any]]]:
     """Returns the calls of a task: what is pickled, and where its large values are."""
-    if job["calls"] is not None:
-        calls: list[tuple[bytes, list[Any]]] = job["calls"][task - 1]
-        return calls
-    part = mapped("part")
-    length = int.from_bytes(part[:8], "little")
-    calls = loads(part[8 : 8 + length])
+    calls: list[tuple[bytes, list[Any]]]
+    if job["calls"] == "calls":
+        table = mapped("calls")
+        start, end = (int.from_bytes(table[8 * at : 8 * at + 8], "little") for at in (task - 1, task))
+        calls = loads(table[start:end])
+    elif job["calls"] == "part":
+        part = mapped("part")
+        length = int.from_bytes(part[:8], "little")
+        calls = loads(part[8 : 8 + length])
+    else:
+        calls = job["calls"][task - 1]
     return calls
 
 

@@ -15,22 +15,30 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 from . import _runtime
 from ._api import MOST_POSTED, Api, Json, Ref
-from ._options import body_of, duration, seconds_of, several
+from ._options import CALLS, body_of, duration, seconds_of, several
 from ._pack import FRESH, Large
 from ._stream import Task
-from ._work import CALLS, Work
+from ._work import Work
 from .env import OWN, Env, Prepared
-from .errors import NotRunnable
+from .errors import NotRunnable, Refused
 
 #: Calls of up to this many bytes together travel in one piece with their function.
 TOGETHER = 1 << 20
 
 #: The number of files that are sent by one command.
 MOST_PARTS = 500
+
+#: The most tasks whose calls are a file each: the master is told of each one. Calls of more tasks go
+#: together to each host, if they have no more bytes than this.
+MOST_APART = 50_000
+MOST_SHARED = 256 << 20
+
+#: The longest lists of what differs between the tasks of a job, in bytes: the API takes 8 MiB.
+MOST_LISTED = 7 << 20
 
 
 #: After how many seconds a task whose calls have processes of their own hands back those that it has
@@ -97,13 +105,22 @@ class Sender:
         return ref
 
     def body_of_calls(self, work: Work, tasks: list[Task]) -> Json:
-        """Sends all that some calls need; returns the submission of a job that makes them."""
+        """Sends all that some calls need; returns the submission of a job that makes them.
+
+        Raises:
+            Refused: It has too many tasks for one job; nothing was sent.
+        """
+        lists = _lists(work, tasks)
+        way_out = "give a larger chunksize=…, so that a task makes several calls, or submit several jobs"
+        check_lists(lists, len(tasks), way_out)
+        shared = _shared(work, tasks)
+        where = _place_of(tasks, set(shared), way_out)
         prepared = self.prepare(work)
-        inputs, calls = self._calls(work, tasks)
-        job = {
+        inputs = self._calls(tasks, shared, where)
+        job: Json = {
             "function": work.function.payload,
             "buffers": [large.name for large in work.function.buffers],
-            "calls": calls,
+            "calls": [task.packed() for task in tasks] if where == "job" else where,
             # Results that are compared must not differ by the time that they took.
             "timed": "quorum" not in work.options,
             "apart": _apart(work, tasks),
@@ -132,13 +149,7 @@ class Sender:
             *work.files,
         ]
 
-        if all(len(task.calls) == 1 and task.calls[0].index + 1 == task.index for task in tasks):
-            body["array"] = f"1-{len(tasks)}"
-        else:
-            body["items"] = [task.item() for task in tasks]
-        estimate: Any = work.options.get("estimate")
-        if callable(estimate):
-            body["estimates"] = [task.estimate(estimate) for task in tasks]
+        body.update(lists)
         return body
 
     def _sources(self, work: Work) -> list[Json]:
@@ -160,23 +171,16 @@ class Sender:
             raise NotRunnable(f"no host of the grid can run it: {why}", "ask for less, with needs=…")
         self._looked.add(asked)
 
-    def _calls(self, work: Work, tasks: list[Task]) -> tuple[list[Json], Any]:
-        """Sends the large values and calls of tasks; returns the inputs that name them, and the
-        calls if they are short."""
-        used: dict[Large, int] = dict.fromkeys(work.function.buffers, 2)
-        for task in tasks:
-            for large in {large for call in task.calls for large in call.large()}:
-                used[large] = max(used.get(large, 0) + 1, large.seen)
-        # What the only task has is sent like what all have: so a later job finds it there.
-        shared = [large for large, times in used.items() if times > 1 or len(tasks) == 1]
+    def _calls(self, tasks: list[Task], shared: list[Large], where: str) -> list[Json]:
+        """Sends the large values of tasks, and their calls unless these are part of the job; returns
+        the inputs that name them."""
         inputs = [{"name": f"{OWN}/{large.name}", **self._send_large(large)._asdict()} for large in shared]
-        apart = len(used) > len(shared)
-        size = sum(len(call.payload()) for task in tasks for call in task.calls)
-        if size <= TOGETHER and not apart:
-            return inputs, [task.packed() for task in tasks]
-        parts = self._send_parts(tasks, set(shared))
-        inputs.append({"name": f"{OWN}/part", "per-task": [part._asdict() for part in parts]})
-        return inputs, None
+        if where == "calls":
+            inputs.append({"name": f"{OWN}/calls", **self._send_table(tasks)._asdict()})
+        elif where == "part":
+            parts = self._send_parts(tasks, set(shared))
+            inputs.append({"name": f"{OWN}/part", "per-task": [part._asdict() for part in parts]})
+        return inputs
 
     def _send_large(self, large: Large) -> Ref:
         with large.lock:
@@ -185,6 +189,14 @@ class Sender:
                 large.ref = self.api.send_files([large.path])[0]
                 large.sent_at = time.monotonic()
             return large.ref
+
+    def _send_table(self, tasks: list[Task]) -> Ref:
+        """Sends the calls of all tasks as one file, in which each task finds its own."""
+        with tempfile.TemporaryDirectory(prefix="deskgrid-") as directory:
+            path = os.path.join(directory, "calls")
+            with open(path, "wb") as file:
+                _write_table(file, tasks)
+            return self.api.send_files([path])[0]
 
     def _send_parts(self, tasks: list[Task], shared: set[Large]) -> list[Ref]:
         """Sends for each task its calls, with what is large in them and no other task's."""
@@ -197,6 +209,66 @@ class Sender:
                         _write_part(file, task, shared)
                 refs += self.api.send_files(paths)
         return refs
+
+
+def check_lists(lists: Json, tasks: int, way_out: str) -> None:
+    """Refuses what the API would not take, before anything is sent.
+
+    Raises:
+        Refused: What differs between the tasks is too much to list.
+    """
+    size = len(json.dumps(lists))
+    if size > MOST_LISTED:
+        raise Refused(
+            f"the job has too many tasks: what differs between its {tasks} tasks is a list of {size} bytes, "
+            f"of {MOST_LISTED} that a job may have",
+            way_out,
+        )
+
+
+def _lists(work: Work, tasks: list[Task]) -> Json:
+    """Returns what the grid is told of each task."""
+    lists: Json = {}
+    if all(len(task.calls) == 1 and task.calls[0].index + 1 == task.index for task in tasks):
+        lists["array"] = f"1-{len(tasks)}"
+    else:
+        lists["items"] = [task.item() for task in tasks]
+    estimate: Any = work.options.get("estimate")
+    if callable(estimate):
+        lists["estimates"] = [task.estimate(estimate) for task in tasks]
+    return lists
+
+
+def _shared(work: Work, tasks: list[Task]) -> list[Large]:
+    """Returns the large values that are not one task's alone."""
+    used: dict[Large, int] = dict.fromkeys(work.function.buffers, 2)
+    for task in tasks:
+        for large in {large for call in task.calls for large in call.large()}:
+            used[large] = max(used.get(large, 0) + 1, large.seen)
+    # What the only task has is sent like what all have: so a later job finds it there.
+    return [large for large, times in used.items() if times > 1 or len(tasks) == 1]
+
+
+def _place_of(
+    tasks: list[Task], shared: set[Large], way_out: str
+) -> Literal["job", "calls", "part"]:
+    """Returns where the calls travel: with their function, in one file, or in a file for each task.
+
+    Raises:
+        Refused: They are too many for each of these.
+    """
+    alone = any(large not in shared for task in tasks for call in task.calls for large in call.large())
+    size = sum(len(call.payload()) for task in tasks for call in task.calls)
+    if size <= TOGETHER and not alone:
+        return "job"
+    if len(tasks) <= MOST_APART:
+        return "part"
+    if size <= MOST_SHARED and not alone:
+        return "calls"
+    raise Refused(
+        f"the job has too many tasks: {len(tasks)}, of {MOST_APART} that may have arguments as long as these",
+        way_out,
+    )
 
 
 def _apart(work: Work, tasks: list[Task]) -> Json | None:
@@ -221,6 +293,18 @@ def _let_calls_fail_alone(body: Json, limit: float | None, tasks: list[Task]) ->
         body.pop("retries", None)
 
 
+def _write_table(file: IO[bytes], tasks: list[Task]) -> None:
+    """Writes the calls of all tasks as the runner reads them: where the list of each begins and the
+    last one ends, and then the lists."""
+    lists = [pickle.dumps(task.packed(), 5) for task in tasks]
+    at = 8 * (len(lists) + 1)
+    file.write(at.to_bytes(8, "little"))
+    for calls in lists:
+        at += len(calls)
+        file.write(at.to_bytes(8, "little"))
+    file.writelines(lists)
+
+
 def _write_part(file: IO[bytes], task: Task, shared: set[Large]) -> None:
     """Writes the calls of a task as the runner reads them: their list, and then large values."""
     own: list[Large] = []
@@ -228,15 +312,17 @@ def _write_part(file: IO[bytes], task: Task, shared: set[Large]) -> None:
         own += [large for large in call.large() if large not in shared and large not in own]
     places: dict[Large, Any] = {large: large.name for large in shared}
     calls = [(call.payload(), list(call.large())) for call in task.calls]
-    # The list has the places of what follows it, so it gets a room that is surely large enough.
-    longest = [(payload, [(1 << 60, 1 << 60)] * len(large)) for payload, large in calls]
-    room = len(pickle.dumps(longest, 5))
-    at = 8 + room
-    for large in own:
-        places[large] = (at, large.size)
-        at += large.size
-    head = pickle.dumps([(payload, [places[b] for b in large]) for payload, large in calls], 5)
-    file.write(len(head).to_bytes(8, "little") + head.ljust(max(room, len(head)), b"\0"))
+    # The list names the places behind it, and those move when it grows: so it is packed until it fits.
+    room = -1
+    head = b""
+    while len(head) > room:
+        room = len(head)
+        at = 8 + room
+        for large in own:
+            places[large] = (at, large.size)
+            at += large.size
+        head = pickle.dumps([(payload, [places[b] for b in large]) for payload, large in calls], 5)
+    file.write(len(head).to_bytes(8, "little") + head.ljust(room, b"\0"))
     for large in own:
         assert large.path is not None
         with open(large.path, "rb") as content:

@@ -16,9 +16,6 @@ from ._pack import Packed
 from ._stream import Stream, Task
 from .env import Env, Prepared
 
-#: The label of jobs whose tasks call a function.
-CALLS = "python"
-
 
 @dataclass(eq=False)
 class Work:

@@ -20,6 +20,7 @@ from ._bar import Bar, Progress
 from ._options import ALL_AT_ONCE, Options, body_of, merged, one_by_one, several
 from ._pack import Shared, dump, pack_call, pack_function, pack_own, sources_of
 from ._run import TaskOutput
+from ._sending import check_lists
 from ._session import Session
 from ._stream import Call, Stream, Task, estimated
 from ._work import Work
@@ -82,9 +83,9 @@ class Grid(concurrent.futures.Executor):
         patience: float = 600.0,
         **defaults: Unpack[Options],
     ) -> None:
-        self._defaults = merged({}, defaults)
         if label is not None:
-            self._defaults["labels"] = [*several(self._defaults.get("labels")), label]
+            defaults["labels"] = [*several(defaults.get("labels")), label]
+        self._defaults = merged({}, defaults)
         self._progress: bool | Literal["auto"] | Callable[[Progress], None] = progress
         self._session = Session(
             None if dir is None else str(dir), f"py-{uuid.uuid4().hex[:12]}", patience
@@ -238,6 +239,7 @@ class Grid(concurrent.futures.Executor):
         Raises:
             NotPromised: The deadline cannot be promised; nothing was submitted.
             NotRunnable: No host could ever run it; nothing was submitted.
+            Refused: There are too many tasks for one job; nothing was sent.
             NotPicklable: The function or an argument cannot be sent.
         """
         return self._bag(fn, iterables, chunksize, options, {})
@@ -307,12 +309,22 @@ class Grid(concurrent.futures.Executor):
 
         Returns:
             A job whose results are :class:`TaskOutput`. A task that fails raises ``TaskFailed``.
+
+        Raises:
+            Refused: The items are too many for one job; nothing was sent.
         """
         self._check_open()
         if isinstance(argv, (str, bytes)):
             raise TypeError(f"the command is one text: give its words, such as {str(argv).split()!r}")
         given = merged(self._defaults, options)
         body = body_of(given)
+        count = 1
+        if items is not None:
+            body["items"] = [str(item) for item in items]
+            count = len(body["items"])
+            if not count:
+                raise ValueError("there are no items: a job needs one at least")
+            check_lists({"items": body["items"]}, count, "submit several jobs with some of the items each")
         body["command"] = [str(word) for word in argv]
         body["output-file"] = several(outputs)
         more = prepared.inputs if prepared is not None else []
@@ -322,12 +334,6 @@ class Grid(concurrent.futures.Executor):
             body["stdin"] = stdin
         if "name" in given:
             body["name"] = given["name"]
-        count = 1
-        if items is not None:
-            body["items"] = [str(item) for item in items]
-            count = len(body["items"])
-            if not count:
-                raise ValueError("there are no items: a job needs one at least")
         futures: list[TaskFuture[TaskOutput]] = [TaskFuture(self._session) for _ in range(count)]
         tasks = [Task(i + 1, [Call(i, future)]) for i, future in enumerate(futures)]
         live = self._session.submit(body, "run", tasks, None)

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from ._bar import Progress
+from ._options import CALLS
 from ._run import TaskOutput
 from ._stream import Call, Task
-from ._work import CALLS, LiveJob
+from ._work import LiveJob
 from .errors import DeskgridError, Refused
 from .future import TaskFuture
 

@@ -1,0 +1,67 @@
+"""What is sent for a job, and what is refused before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from deskgrid import Env, Grid, Refused
+from deskgrid._api import Ref
+from deskgrid._pack import Large, Packed
+from deskgrid._sending import Sender
+from deskgrid._stream import Call, Task
+from deskgrid._work import Work
+
+#: The longest body that the API takes, in bytes.
+LIMIT = 8 << 20
+
+
+class Sent:
+    """An API that counts what it is sent."""
+
+    def __init__(self) -> None:
+        self.files = 0
+
+    def send(self, content: bytes) -> Ref:
+        return Ref("0" * 64, len(content))
+
+    def send_files(self, paths: Sequence[str]) -> list[Ref]:
+        self.files += len(paths)
+        return [Ref("0" * 64, 1_000_000)] * len(paths)
+
+
+def body_of(api: Any, packed: Packed, tasks: int, calls: int = 1) -> str:
+    """Returns the submission of a job whose calls are all alike."""
+    future: Any = None
+    made = [Call(index, future, packed=packed) for index in range(tasks * calls)]
+    chunks = [Task(at + 1, made[at * calls : (at + 1) * calls]) for at in range(tasks)]
+    work = Work(Packed(b"", ()), abs, {}, {}, Env.host(), "abs")
+    return json.dumps(Sender(api).body_of_calls(work, chunks))
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+def test_a_job_of_very_many_short_calls_fits_into_a_request(calls: int) -> None:
+    api = Sent()
+    body = body_of(api, Packed(b"x" * 30, ()), 200_000, calls)
+    assert len(body) < LIMIT and api.files == 1
+
+
+def test_tasks_that_are_too_many_are_refused_before_anything_is_sent() -> None:
+    api = Sent()
+    large = Large("b-0-0123456789abcdef", 1_000_000, None)
+    with pytest.raises(Refused, match="60000, of 50000") as raised:
+        body_of(api, Packed(b"x" * 6_000, ()), 60_000)
+    assert "chunksize" in raised.value.hint
+    with pytest.raises(Refused, match="a list of"):
+        body_of(api, Packed(b"x" * 30, (large,)), 600_000, 2)
+    assert api.files == 0
+
+
+def test_items_that_are_too_long_are_refused_before_anything_is_sent(grid: Grid, monkeypatch: Any) -> None:
+    monkeypatch.setattr(grid._session.api, "send_files", lambda paths: pytest.fail("it was sent"))
+    with pytest.raises(Refused, match="too many tasks") as raised:
+        grid.run(["echo", "%{ITEM}"], items=["x" * 100] * 90_000, inputs=["/proc/self/exe"])
+    assert "several jobs" in raised.value.hint
