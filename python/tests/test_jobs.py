@@ -160,6 +160,47 @@ def test_long_output_of_a_program_is_fetched(grid: Grid, tmp_path: Path) -> None
     assert (tmp_path / "long.txt").read_text() == lines
 
 
+def test_outputs_that_cannot_be_files_everywhere_come_back(grid: Grid, tmp_path: Path) -> None:
+    words = "mkdir -p out/empty; echo odd > out/a:b.log; ln -s a:b.log out/latest; echo good > out/good; mkfifo out/pipe"
+    job = grid.run(["sh", "-c", words], outputs=["out/"])
+    (output,) = job.result(60)
+    paths = output.save(tmp_path / "all")
+    assert sorted(str(path.relative_to(tmp_path / "all")) for path in paths) == [
+        "out/a:b.log", "out/empty", "out/good", "out/latest",
+    ]  # fmt: skip
+    assert (tmp_path / "all/out/latest").read_text() == "odd\n" and (tmp_path / "all/out/empty").is_dir()
+    assert os.readlink(tmp_path / "all/out/latest") == "a:b.log"
+    assert sorted(os.listdir(tmp_path / "all")) == ["out"]
+    assert any("`out/pipe`" in warning for warning in output.warnings)
+    # Once more, and what somebody has asked for alone.
+    assert sorted(output.save(tmp_path / "all")) == sorted(paths)
+    assert output.save(tmp_path / "some", only=["out/a:b.log"]) == [tmp_path / "some/out/a:b.log"]
+
+
+def test_outputs_that_have_no_place_here_are_an_error_and_stay_in_their_archive(
+    grid: Grid, tmp_path: Path
+) -> None:
+    words = "mkdir -p out; ln -s good out/a; ln -s /etc out/b; echo good > out/good"
+    (output,) = grid.run(["sh", "-c", words], outputs=["out/"]).result(60)
+    (tmp_path / "out/a").mkdir(parents=True)
+    with pytest.raises(deskgrid.TaskError, match="`out/a`: there is something else already") as raised:
+        output.save(tmp_path)
+    assert "tar -xf" in raised.value.hint and "`out/b`: it is a link that leads out" in str(raised.value)
+    assert (tmp_path / "out/good").read_text() == "good\n"
+    assert (tmp_path / "deskgrid-apart.tar").exists() and not os.path.lexists(tmp_path / "out/b")
+
+
+def test_a_program_is_one_whatever_its_labels_are(grid: Grid, world: World) -> None:
+    job = grid.run(["echo", "hello"], labels=["python"])
+    with Grid(dir=world.user, progress=False) as other:
+        (output,) = other.job(job.id).result(60)
+        assert output.stdout == "hello\n"
+    with pytest.raises(ValueError, match="give another one"):
+        grid.using(labels=["sweep", "deskgrid-calls"])
+    with pytest.raises(ValueError, match="give another one"):
+        Grid(dir=world.user, label="deskgrid-calls")
+
+
 def test_disclosed_calls_are_made_when_their_results_are_asked_for(grid: Grid, world: World) -> None:
     job = grid.speculate(own_module.times, range(4))
     assert job.futures[2].result(60) == 6

@@ -21,6 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Optional
 
 from deskgrid import DeskgridError, Env, Grid, Job, TaskFailed, TaskOutput
+from deskgrid._unpack import ARCHIVE
 from deskgrid.env import FLAGS, Prepared
 
 try:
@@ -195,9 +196,12 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
     def _save(self, job: Any, output: TaskOutput) -> None:
         """Writes what a job has left to where it belongs."""
         output.save(".")
+        for warning in output.warnings:
+            if ARCHIVE not in warning:
+                self.logger.warning(f"Task {output.task} of the grid: {warning}")
         for file in _outputs(job):
             if getattr(file, "is_directory", False):
-                # Empty directories do not travel.
+                # A directory without anything in it does not travel.
                 Path(file).mkdir(parents=True, exist_ok=True)
 
     def _report(self, info: SubmittedJobInfo, error: BaseException) -> None:
