@@ -12,7 +12,9 @@ import pytest
 from world import World, eventually
 
 import deskgrid
-from deskgrid import Grid
+from deskgrid import Grid, TaskFuture
+from deskgrid._stream import Call, Task
+from deskgrid._work import LiveJob
 
 
 def test_a_master_that_is_away_in_the_middle_is_waited_for(own_world: World) -> None:
@@ -85,6 +87,81 @@ def test_a_master_that_stays_away_is_an_error_in_the_end_and_the_grid_goes_on_wh
         own_world.start_master()
         assert g.submit(abs, -3).result(60) == 3
         assert g.job(bag.id).result(60) == [None]
+
+
+def test_failed_calls_are_tried_again_after_the_grid_was_away_for_too_long(own_world: World) -> None:
+    own_world.worker("desk-1", slots=2)
+    with Grid(dir=own_world.user, progress=False, patience=0.5) as g:
+        bag = g.bag(lambda x: 1 / x, [0, 0], policy="FCFS")
+        assert bag.wait(60) and len(bag.failures()) == 2
+        waiting = g.bag(time.sleep, [600.0, 600.0], policy="FCFS")
+        eventually("it runs", lambda: waiting.futures[0].running())
+        adopted = g.job(waiting.id)
+        assert not adopted.futures[1].done()
+        own_world.stop_master()
+        for job in (waiting, adopted):
+            assert job.wait(60)
+        own_world.start_master()
+
+        waiting.cancel()
+        eventually("it has room", lambda: waiting.state == "cancelled")
+        before = list(bag.futures)
+        assert bag.retry() == 2
+        assert bag.wait(60) and len(bag.failures()) == 2 and set(bag.futures).isdisjoint(before)
+        assert adopted.retry(failed=False) == 2
+        adopted.cancel()
+        assert adopted.wait(60) and all(future.done() for future in adopted.futures)
+
+
+def test_a_retry_that_is_refused_leaves_the_futures_as_they_were(grid: Grid) -> None:
+    job = grid.bag(lambda x: 1 / x, [0], policy="FCFS")
+    assert job.wait(60)
+    before = list(job.futures)
+    call = grid._session.api.call
+
+    def refused(method: str, path: str, *args: Any, **more: Any) -> Any:
+        if path.endswith("/retry"):
+            raise deskgrid.Refused("not now")
+        return call(method, path, *args, **more)
+
+    grid._session.api.call = refused  # type: ignore[method-assign]
+    with pytest.raises(deskgrid.Refused, match="not now"):
+        job.retry()
+    assert job.futures == before and job.wait(0)
+
+
+def test_whoever_waits_for_a_job_that_goes_on_is_told_when_the_grid_is_shut_down(
+    world: World, grid: Grid
+) -> None:
+    with Grid(dir=world.user, progress=False) as g:
+        bag, program = g.bag(time.sleep, [600]), g.run(["sleep", "600"])
+        adopted = g.job(bag.id)
+        futures = [*bag.futures, *program.futures, *adopted.futures]
+    for future, job in zip(futures, (bag, program, adopted)):
+        with pytest.raises(deskgrid.GridUnreachable, match="was shut down") as raised:
+            future.result(10)
+        assert f"Grid().job({job.id}) gets its results" in raised.value.hint
+    for job in (bag, program):
+        assert grid.job(job.id).state in ("running", "waiting")
+        grid.job(job.id).cancel()
+
+
+def test_tasks_that_end_while_others_are_cancelled_hinder_nobody(grid: Grid) -> None:
+    results = grid._session.results
+    tasks = {}
+
+    class Ending(int):
+        """The number of a task of which one ends when it is looked at."""
+
+        def __ge__(self, other: int) -> bool:
+            tasks.pop(Ending(9), None)
+            return int(self) >= other
+
+    futures: list[TaskFuture[None]] = [TaskFuture(grid._session) for _ in range(9)]
+    tasks.update({Ending(at + 1): Task(at + 1, [Call(at, future)]) for at, future in enumerate(futures)})
+    results.await_job(LiveJob(1_000_000, "run", tasks))
+    results._on_event({"event": "tasks-cancelled", "job": 1_000_000, "tasks": "1-4"})
+    assert [future.done() for future in futures] == [True] * 4 + [False] * 5
 
 
 def test_a_gateway_that_is_killed_while_the_master_is_away_is_started_again(own_world: World) -> None:

@@ -35,6 +35,9 @@ OUT, LONG = f"{OWN}/out.txt", f"{OWN}/out.bin"
 #: The number of threads that fetch long results.
 FETCHERS = 4
 
+#: The names of the threads that tell futures.
+THREADS = ("deskgrid-events", "deskgrid-fetch")
+
 
 class Results:
     """See the module. Methods may be called from any thread."""
@@ -56,15 +59,18 @@ class Results:
             threading.Thread(target=self._fetch_all, name="deskgrid-fetch", daemon=True).start()
 
     def close(self) -> None:
-        """Ends all threads."""
+        """Ends all threads, and the waiting for jobs that go on."""
         with self._wake:
             self._closed = True
-            jobs = [live for live, _ in self._adopted.values()]
-        for events in [self._events, *(job.events for job in jobs)]:
+            adopted = [live for live, _ in self._adopted.values()]
+            jobs = [*self.jobs.values(), *adopted]
+        for events in [self._events, *(job.events for job in adopted)]:
             if events is not None:
                 events.close()
         for _ in range(FETCHERS):
             self._fetches.put(None)
+        for live in jobs:
+            self._give_up(live, _shut_down())
 
     @contextlib.contextmanager
     def submission(self) -> Iterator[None]:
@@ -84,12 +90,15 @@ class Results:
     def await_job(self, live: LiveJob) -> None:
         """Awaits the results of a job that was submitted just now."""
         with self._wake:
+            closed = self._closed
             self.jobs[live.id] = live
             early = self._early.pop(live.id, ())
             lost = self._early_lost
         for event in early:
             self._on_event(event)
-        if lost:
+        if closed:
+            self._give_up(live, _shut_down())
+        elif lost:
             self._fetches.put(lambda: self._look_at(live))
 
     def finish(self, call: Call, value: Any, error: BaseException | None) -> None:
@@ -129,6 +138,11 @@ class Results:
             if before is not None:
                 return before[1]
             self._adopted[live.id] = (live, futures)
+        self._follow(live)
+        return futures
+
+    def _follow(self, live: LiveJob) -> None:
+        """Hears of one job, from its beginning."""
 
         def on_event(event: Json) -> None:
             if event["event"] in ("lagged", "restored"):
@@ -142,8 +156,31 @@ class Results:
             self._give_up(live, failure)
 
         query = {"job": live.id, "after": 0}
-        live.events = Events(self._api, query, on_event, on_failure, lambda: bool(live.tasks))
-        return futures
+        events = Events(self._api, query, on_event, on_failure, lambda: bool(live.tasks))
+        with self._wake:
+            live.events = events
+            closed = self._closed
+        if closed:
+            events.close()
+            self._give_up(live, _shut_down())
+
+    @contextlib.contextmanager
+    def waiting_again(self, job: int, tasks: list[Task]) -> Iterator[None]:
+        """While tasks of a job are made to wait again: what comes of them is awaited from now on, but
+        not if that fails."""
+        with self._wake:
+            live = self.live(job)
+            if live is None or self._closed:
+                raise GridUnreachable("nothing is heard of the job any more", f"ask for it with Grid().job({job})")
+            live.tasks.update({task.index: task for task in tasks})
+            live.settled.clear()
+        try:
+            yield
+        except BaseException:
+            with self._wake:
+                for task in tasks:
+                    live.tasks.pop(task.index, None)
+            raise
 
     def live(self, job: int) -> LiveJob | None:
         """Returns a job whose results are awaited."""
@@ -156,6 +193,7 @@ class Results:
         with self._wake:
             self._events = None
             jobs = list(self.jobs.values())
+            self.jobs.clear()
         for live in jobs:
             self._give_up(live, failure)
 
@@ -203,7 +241,7 @@ class Results:
         elif kind == "tasks-cancelled":
             why = event.get("reason") or "it was cancelled"
             for first, last in _ranges(event["tasks"]):
-                for index in [i for i in live.tasks if first <= i <= last]:
+                for index in [i for i in list(live.tasks) if first <= i <= last]:
                     task = live.tasks.get(index)
                     if task is not None:
                         self._cancelled(live, task, why)
@@ -376,8 +414,9 @@ class Results:
     def _done(self, live: LiveJob, task: Task, seconds: Sequence[float] = ()) -> bool:
         """A task has ended; returns whether that is news."""
         with self._wake:
-            if live.tasks.pop(task.index, None) is None:
+            if live.tasks.get(task.index) is not task:
                 return False
+            del live.tasks[task.index]
             if live.stream is not None:
                 live.stream.done(task, seconds)
             if not live.tasks and live.stream is not None:
@@ -417,6 +456,10 @@ class Results:
             self._hear(live, task, well, result, view.get("reason") or "")
         if self._api.call("GET", f"/jobs/{live.id}").get("finished"):
             live.settled.set()
+
+
+def _shut_down() -> GridUnreachable:
+    return GridUnreachable("the Grid was shut down while the job went on")
 
 
 def _flat(call: Call, result: Result) -> tuple[Call, Any, BaseException | None]:

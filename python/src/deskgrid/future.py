@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import threading
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -64,12 +65,14 @@ class TaskFuture(concurrent.futures.Future[T]):
         call, self._call = self._call, None
         if call is not None:
             call.args = call.kwargs = None
-        if not self.begin() or self.done():
+        if not self.begin():
             return
-        if error is None:
-            self.set_result(value)
-        else:
-            self.set_exception(error)
+        # Who is the first to say what came of it is right: the grid, or the end of this Grid.
+        with contextlib.suppress(concurrent.futures.InvalidStateError):
+            if error is None:
+                self.set_result(value)
+            else:
+                self.set_exception(error)
 
     def cancel(self) -> bool:
         """Cancels the call, unless it runs or has ended; returns whether it is cancelled."""

@@ -13,16 +13,20 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from ._bar import Progress
 from ._options import CALLS
+from ._results import THREADS
 from ._run import TaskOutput
 from ._stream import Call, Task
 from ._work import LiveJob
-from .errors import DeskgridError, Refused
+from .errors import DeskgridError, GridUnreachable, Refused
 from .future import TaskFuture
 
 if TYPE_CHECKING:
     from .grid import Grid
 
 T = TypeVar("T")
+
+#: How long in seconds a failure that the grid knows of may take to get here.
+HEARD = 60.0
 
 
 class Forecast(NamedTuple):
@@ -205,31 +209,42 @@ class Job(Generic[T]):
 
         Returns:
             The number of tasks that wait again. Their calls have new futures.
+
+        Raises:
+            GridUnreachable: The master does not answer: the futures are as they were.
         """
+        results = self._session.results
+        if self._futures is not None and results.live(self.id) is None:
+            # The grid was away for too long: nobody hears of the job any more.
+            with self._lock:
+                self._futures = self._come_back()
         futures = self.futures
         states = "failed" if failed else "failed,cancelled"
         api = self._session.api
         again = list(api.pages(f"/jobs/{self.id}/tasks", "tasks", {"state": states}))
-        if not again:
-            return 0
-        live = self._session.results.live(self.id)
-        if live is None:
-            live = LiveJob(self.id, "calls" if CALLS in self.info()["labels"] else "run", {})
         indices = {int(view["task"].split(".")[1]) for view in again}
+        body: dict[str, Any] = {"failed": failed}
+        unheard = _unheard([future for future in futures if future.index in indices])
+        if unheard:
+            indices -= unheard
+            body["tasks"] = ",".join(str(index) for index in sorted(indices))
+
+        new: dict[int, TaskFuture[T]] = {}
         calls: dict[int, list[Call]] = {index: [] for index in indices}
         for at, old in enumerate(futures):
             if old.index in indices:
-                futures[at] = TaskFuture(self._session)
-                futures[at].launched(self.id, old.index)
-                calls[old.index].append(Call(at, futures[at]))
-        for index in indices:
-            task = Task(index, calls[index])
+                new[at] = TaskFuture(self._session)
+                new[at].launched(self.id, old.index)
+                calls[old.index].append(Call(at, new[at]))
+        tasks = [Task(index, made) for index, made in calls.items()]
+        for task in tasks:
             task.job = self.id
-            live.tasks[index] = task
-        live.settled.clear()
-        body = {"failed": failed}
-        self._session.api.call("POST", f"/jobs/{self.id}/retry", body)
-        return len(indices)
+        if tasks:
+            with results.waiting_again(self.id, tasks):
+                api.call("POST", f"/jobs/{self.id}/retry", body)
+        for at, future in new.items():
+            futures[at] = future
+        return len(tasks)
 
     def request(self, indices: list[int] | None = None) -> None:
         """Requests calls of a job that was speculated on: somebody now waits for them.
@@ -300,6 +315,21 @@ class Job(Generic[T]):
             f'<span style="display:inline-block;width:20em;background:#ddd">{bars}</span><br>'
             f"{html.escape(words)}</div>"
         )
+
+
+def _unheard(futures: list[TaskFuture[Any]]) -> set[int]:
+    """Waits until futures have heard that their tasks have ended: else that would count for the next
+    attempts. Returns the tasks of which they cannot hear, since this is called by what tells them.
+
+    Raises:
+        GridUnreachable: They have not heard it in time.
+    """
+    told_here = threading.current_thread().name in THREADS
+    concurrent.futures.wait(futures, 0 if told_here else HEARD)
+    unheard = {future.index for future in futures if not future.done()}
+    if unheard and not told_here:
+        raise GridUnreachable("the grid does not say how its tasks have ended", "try again")
+    return unheard
 
 
 def time_of(text: str) -> datetime.datetime:
