@@ -2,18 +2,22 @@
 
 use std::sync::Arc;
 
-use common::content::Content;
+use common::content::{BlobHash, Content};
 use common::selector::Selector;
 use common::site::{HostSiteView, SiteTextView};
 use common::update::{UpdateOrder, UpdatesView};
 use common::view::{JobState, JobView, OutputView, RunningView, TaskState, TaskView, WorkView};
-use common::wire::client::{Reply, Request};
-use common::{IdSet, JobId, TaskId};
+use common::wire::client::{Reply, Request, Submission};
+use common::{BlobRef, IdSet, JobId, JobSpec, SubmitOptions, TaskId};
+use tokio::sync::mpsc;
 
 use crate::door::{Door, Replies, Who};
 use crate::failures::{causes, last_lines};
 use crate::json::FailureCause;
 use crate::problem::Problem;
+
+/// The longest job, or addition to one, that travels inside a request, in bytes.
+pub(crate) const SHORT: usize = 128 * 1024;
 
 /// The grid, and the one who asks it.
 #[derive(Clone)]
@@ -141,6 +145,39 @@ impl GridAccess {
         let tasks = Selector::Ids(IdSet::from_range(index, index));
         let mut found = collect!(self, Request::Outputs { job, tasks }, Reply::Outputs);
         Ok(found.pop())
+    }
+
+    /// Makes the [`Submission`] of a job. One that is too long for a request is sent before it, as content.
+    ///
+    /// # Errors
+    /// If the master refuses it.
+    pub async fn submission(
+        &self,
+        spec: JobSpec,
+        asked: SubmitOptions,
+    ) -> Result<Submission, Problem> {
+        let bytes = postcard::to_stdvec(&(&spec, &asked));
+        let bytes =
+            bytes.map_err(|bad| Problem::invalid(bad.to_string(), "nothing was submitted"))?;
+        if bytes.len() <= SHORT {
+            return Ok(Submission::Inline(Box::new(spec), asked));
+        }
+        Ok(Submission::Blob(self.put(bytes.into()).await?))
+    }
+
+    /// Sends bytes as content, and returns its [`BlobRef`].
+    pub(crate) async fn put(&self, bytes: bytes::Bytes) -> Result<BlobRef, Problem> {
+        let blob = BlobRef {
+            hash: BlobHash(*blake3::hash(&bytes).as_bytes()),
+            size: bytes.len() as u64,
+        };
+        let (tx, rx) = mpsc::channel(1);
+        // The channel has room for it.
+        let _ = tx.try_send(Ok(bytes));
+        drop(tx);
+
+        self.door.put(&self.who, blob, rx).await?;
+        Ok(blob)
     }
 
     /// Returns the end of a [`Content`], at most `most` bytes of what is not inline, and whether

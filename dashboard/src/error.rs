@@ -31,6 +31,11 @@ impl PageError {
         Self(Problem::unexpected())
     }
 
+    /// Whether the request does not fit what is there.
+    pub(crate) fn is_conflict(&self) -> bool {
+        self.0.status == StatusCode::CONFLICT
+    }
+
     /// Returns the error and the hint, in words.
     pub(crate) fn words(&self) -> (&str, &str) {
         (&self.0.title, &self.0.hint)

@@ -1,15 +1,15 @@
 //! The form that submits a job. Its first button only asks: what it would take, until when, and
 //! whether a deadline would be promised. The second one submits what was asked about.
 
-use api::JobBody;
 use api::json::SubmitAnswer;
+use api::{GridAccess, JobBody};
 use axum::Form;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Redirect, Response};
-use common::RequestId;
 use common::text::printable;
 use common::view::CounterView;
-use common::wire::client::{Request, Submission};
+use common::wire::client::{Reply, Request};
+use common::{JobSpec, RequestId, SubmitOptions};
 use maud::{Markup, html};
 use serde::Deserialize;
 use uuid::Uuid;
@@ -59,7 +59,7 @@ impl FormAnswer {
 
 pub(crate) async fn form(who: LoggedIn, headers: HeaderMap) -> Response {
     let empty = JobForm {
-        id: Uuid::from_bytes(rand::random()),
+        id: new_id(),
         ..JobForm::default()
     };
     show(&who, &headers, &empty, &FormAnswer::Nothing)
@@ -69,20 +69,19 @@ pub(crate) async fn send(
     grid: Shared,
     who: LoggedIn,
     headers: HeaderMap,
-    Form(form): Form<JobForm>,
+    Form(mut form): Form<JobForm>,
 ) -> Result<Response, PageError> {
-    let submission = match form.read() {
-        Ok(submission) => submission,
-        Err(error) => return Ok(show(&who, &headers, &form, &FormAnswer::of(&error))),
-    };
-    let request = Request::Submit {
-        id: RequestId(form.id),
-        spec: submission,
-        disclosed: false,
-        dry_run: !form.go,
-    };
+    let grid = grid.of(&who);
+    let mut reply = ask(&grid, &form).await;
+    if reply.as_ref().is_err_and(PageError::is_conflict) {
+        // A browser may bring back a form that was submitted. With other words it is another job, and
+        // its user sees first what would happen.
+        form.id = new_id();
+        form.go = false;
+        reply = ask(&grid, &form).await;
+    }
 
-    let reply = match grid.of(&who).one(request).await.map_err(PageError::from) {
+    let reply = match reply {
         Ok(reply) => reply,
         Err(error) => return Ok(show(&who, &headers, &form, &FormAnswer::of(&error))),
     };
@@ -96,9 +95,25 @@ pub(crate) async fn send(
     Ok(show(&who, &headers, &form, &answer))
 }
 
+/// Asks the master about the job of a form, or submits it.
+async fn ask(grid: &GridAccess, form: &JobForm) -> Result<Reply, PageError> {
+    let (spec, asked) = form.read()?;
+    let request = Request::Submit {
+        id: RequestId(form.id),
+        spec: grid.submission(spec, asked).await?,
+        disclosed: false,
+        dry_run: !form.go,
+    };
+    Ok(grid.one(request).await?)
+}
+
+fn new_id() -> Uuid {
+    Uuid::from_bytes(rand::random())
+}
+
 impl JobForm {
-    /// Makes the submission.
-    fn read(&self) -> Result<Submission, PageError> {
+    /// Makes the job.
+    fn read(&self) -> Result<(JobSpec, SubmitOptions), PageError> {
         let command = shlex::split(&self.command).ok_or_else(|| {
             let hint = "write a program and its arguments as in a shell: sh -c 'echo %{TASK_ID}'";
             PageError::invalid("a quote in the command does not end", hint)
@@ -123,7 +138,7 @@ impl JobForm {
         let (spec, asked) = body.job()?;
         let checked = spec.check().and_then(|()| asked.check(&spec));
         checked.map_err(|bad| PageError::invalid(bad.to_string(), ""))?;
-        Ok(Submission::Inline(Box::new(spec), asked))
+        Ok((spec, asked))
     }
 }
 
@@ -293,9 +308,7 @@ mod tests {
             items: "a.png\n\n b.png \n".into(),
             ..JobForm::default()
         };
-        let Ok(Submission::Inline(spec, _)) = form.read() else {
-            panic!("it makes sense");
-        };
+        let (spec, _) = form.read().expect("it makes sense");
         assert_eq!(spec.tasks.items, ["a.png", "b.png"]);
         assert_eq!((spec.tasks.ids.len(), spec.name.as_str()), (2, "convert"));
     }

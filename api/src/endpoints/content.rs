@@ -3,7 +3,6 @@
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use common::BlobRef;
-use common::content::BlobHash;
 use common::wire::{Refusal, RefusalCode};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
@@ -128,26 +127,11 @@ async fn send(
     _: NoQuery,
     BytesBody(bytes): BytesBody,
 ) -> Result<JsonDocument<ContentJson>, Problem> {
-    let blob = put_bytes(&call, bytes).await?;
+    let blob = call.grid.put(bytes).await?;
     Ok(JsonDocument(ContentJson {
         blake3: blob.hash.to_string(),
         bytes: blob.size,
     }))
-}
-
-/// Sends bytes as content.
-pub(super) async fn put_bytes(call: &Call, bytes: bytes::Bytes) -> Result<BlobRef, Problem> {
-    let blob = BlobRef {
-        hash: BlobHash(*blake3::hash(&bytes).as_bytes()),
-        size: bytes.len() as u64,
-    };
-    let (tx, rx) = mpsc::channel(1);
-    // The channel has room for it.
-    let _ = tx.try_send(Ok(bytes));
-    drop(tx);
-
-    call.grid.door.put(&call.grid.who, blob, rx).await?;
-    Ok(blob)
 }
 
 async fn fetch(call: Call, _: NoQuery, _: NoBody) -> Result<Raw, Problem> {

@@ -3,23 +3,20 @@
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use common::selector::parse_ids;
-use common::wire::client::{Addition, Reply, Request, Submission};
+use common::wire::client::{Addition, Reply, Request};
 use common::{NewTasks, RequestId};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::content::put_bytes;
 use super::post;
+use crate::access::SHORT;
 use crate::answer::{Made, in_json, schema};
 use crate::call::Call;
 use crate::json::{AddAnswer, AddJson, Object, SubmitAnswer, SubmitJson};
 use crate::problem::Problem;
 use crate::submit::JobBody;
 use crate::table::{JsonBody, Respond, Table};
-
-/// The longest job that travels inside a request, in bytes.
-const SHORT: usize = 128 * 1024;
 
 pub(super) fn add(table: &mut Table) {
     table.add(
@@ -119,14 +116,7 @@ async fn submit(
     asked.after = body.after()?;
     let checked = spec.check().and_then(|()| asked.check(&spec));
     checked.map_err(|bad| Problem::senseless(bad.to_string(), "nothing was submitted"))?;
-    let bytes = postcard::to_stdvec(&(&spec, &asked));
-    let bytes = bytes.map_err(|bad| Problem::invalid(bad.to_string(), "nothing was submitted"))?;
-    let spec = if bytes.len() <= SHORT {
-        Submission::Inline(Box::new(spec), asked)
-    } else {
-        Submission::Blob(put_bytes(&call, bytes.into()).await?)
-    };
-
+    let spec = call.grid.submission(spec, asked).await?;
     let request = Request::Submit {
         id,
         spec,
@@ -193,7 +183,7 @@ async fn add_tasks(
     let tasks = if bytes.len() <= SHORT {
         Addition::Inline(tasks)
     } else {
-        Addition::Blob(put_bytes(&call, bytes.into()).await?)
+        Addition::Blob(call.grid.put(bytes.into()).await?)
     };
 
     let request = Request::AddTasks {

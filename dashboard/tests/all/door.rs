@@ -19,11 +19,12 @@ use common::view::{
     Forecast, ForetoldView, HostState, HostView, JobState, JobView, OutputView, QualityView,
     TaskCounts, TaskState, TaskView, WaitView,
 };
-use common::wire::client::{Reply, Request};
+use common::wire::client::{Reply, Request, Submission};
 use common::wire::{Refusal, RefusalCode};
 use common::{AttemptId, BlobRef, HostId, IdSet, Incarnation, JobId, Span, TaskId, Time};
 use tokio::sync::mpsc;
 use tower::ServiceExt;
+use uuid::Uuid;
 
 /// The size of a grid, and what its people call things.
 pub(crate) struct Size {
@@ -40,6 +41,10 @@ pub(crate) struct Memory {
     hosts: Vec<HostView>,
     /// The number of requests of each kind.
     pub(crate) asked: Mutex<BTreeMap<&'static str, u64>>,
+    /// The jobs that were submitted, by the ids of the requests.
+    pub(crate) submitted: Mutex<BTreeMap<Uuid, Submission>>,
+    /// The content that was sent.
+    pub(crate) sent: Mutex<Vec<BlobRef>>,
 }
 
 impl Memory {
@@ -49,6 +54,8 @@ impl Memory {
             size,
             hosts,
             asked: Mutex::default(),
+            submitted: Mutex::default(),
+            sent: Mutex::default(),
         })
     }
 
@@ -188,6 +195,9 @@ impl Memory {
             Request::Identities { .. } => ("identities", vec![Reply::Identities(Vec::new())]),
             Request::Site => ("settings", vec![self.settings()]),
             Request::Audit { .. } => ("audit", vec![Reply::Audit(Vec::new())]),
+            Request::Submit {
+                id, spec, dry_run, ..
+            } => ("submissions", vec![self.submit(id.0, spec, *dry_run)]),
             other => {
                 let what = format!("{other:?} is nothing that a page asks here");
                 return vec![Err(Refusal::new(RefusalCode::Invalid, what, ""))];
@@ -199,7 +209,33 @@ impl Memory {
             .expect("nobody panicked")
             .entry(kind)
             .or_default() += 1;
-        replies.into_iter().map(Ok).collect()
+        let refused = |reply| match reply {
+            Reply::Refused(refusal) => Err(refusal),
+            reply => Ok(reply),
+        };
+        replies.into_iter().map(refused).collect()
+    }
+
+    /// Takes a job, once for each id.
+    fn submit(&self, id: Uuid, spec: &Submission, dry_run: bool) -> Reply {
+        let mut submitted = self.submitted.lock().expect("nobody panicked");
+        if submitted.get(&id).is_some_and(|before| before != spec) {
+            let what = "another job has this request id";
+            return Reply::Refused(Refusal::new(RefusalCode::Conflict, what, ""));
+        }
+        if !dry_run {
+            submitted.insert(id, spec.clone());
+        }
+        Reply::Submitted {
+            job: (!dry_run).then_some(JobId(1)),
+            tasks: 1,
+            again: false,
+            predicted: None,
+            promise: None,
+            limits: None,
+            width: None,
+            nowhere: None,
+        }
     }
 
     fn settings(&self) -> Reply {
@@ -250,8 +286,9 @@ impl Door for Memory {
         unreachable!("every output here is short")
     }
 
-    fn put(&self, _: &Who, _: BlobRef, _: Pieces) -> Coming<'_, Result<(), Refusal>> {
-        unreachable!("no page sends content")
+    fn put(&self, _: &Who, blob: BlobRef, _: Pieces) -> Coming<'_, Result<(), Refusal>> {
+        self.sent.lock().expect("nobody panicked").push(blob);
+        Box::pin(async { Ok(()) })
     }
 }
 
@@ -326,7 +363,7 @@ pub(crate) fn pages(grid: &Arc<Memory>) -> Router {
     let who = Who {
         user: "ada".into(),
         role: Role::Admin,
-        id: uuid::Uuid::nil(),
+        id: Uuid::nil(),
         token: None,
     };
     let pages = dashboard::pages(grid.clone());

@@ -2,8 +2,13 @@
 
 mod door;
 
-use axum::http::StatusCode;
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::{Request, StatusCode};
 use common::text::acts;
+use common::wire::client::Submission;
+use tower::ServiceExt;
+use uuid::Uuid;
 
 use door::{Memory, PAGES, Size, fetch, pages};
 
@@ -12,6 +17,13 @@ const LARGE: Size = Size {
     hosts: 10_000,
     jobs: 200,
     tasks: 5_000,
+    mark: "",
+};
+/// A small office without a job.
+const SMALL: Size = Size {
+    hosts: 3,
+    jobs: 0,
+    tasks: 0,
     mark: "",
 };
 /// The largest page, in bytes.
@@ -41,12 +53,7 @@ async fn a_hundred_viewers_cost_the_master_what_one_does() {
 
 #[tokio::test]
 async fn a_page_that_has_not_changed_is_not_sent_again() {
-    let pages = pages(&Memory::new(Size {
-        hosts: 3,
-        jobs: 0,
-        tasks: 0,
-        mark: "",
-    }));
+    let pages = pages(&Memory::new(SMALL));
     let (_, mark, text) = fetch(&pages, "/hosts", "").await;
     assert!(!mark.is_empty() && !text.is_empty());
     let (status, same, text) = fetch(&pages, "/hosts", &mark).await;
@@ -122,4 +129,60 @@ async fn what_is_not_there_is_told_with_what_to_do() {
             "{path}: {text}"
         );
     }
+}
+
+/// Sends the form of a job: the status of the answer, and its text.
+async fn submit(pages: &Router, form: String) -> (StatusCode, String) {
+    let request = Request::post("/submit")
+        .header("content-type", "application/x-www-form-urlencoded")
+        .body(Body::from(form))
+        .expect("a request");
+    let answer = pages.clone().oneshot(request).await.expect("an answer");
+    let status = answer.status();
+    let body = to_bytes(answer.into_body(), usize::MAX)
+        .await
+        .expect("a body");
+    let text = String::from_utf8(body.to_vec()).expect("UTF-8");
+    (status, text)
+}
+
+#[tokio::test]
+async fn a_form_that_was_submitted_and_is_changed_is_another_job() {
+    let grid = Memory::new(SMALL);
+    let pages = pages(&grid);
+    let form = |id: &str, command: &str| format!("id={id}&command={command}&go=true");
+    let id = Uuid::from_u128(7).to_string();
+    for _ in 0..2 {
+        let (status, _) = submit(&pages, form(&id, "true")).await;
+        assert_eq!(status, StatusCode::SEE_OTHER);
+    }
+
+    // Its user sees what would happen before it is submitted.
+    let (status, text) = submit(&pages, form(&id, "false")).await;
+    assert_eq!(status, StatusCode::OK, "{text}");
+    assert!(text.contains("would be taken"), "{text}");
+    assert_eq!(grid.submitted.lock().unwrap().len(), 1);
+    let (_, rest) = text.split_once("name=\"id\" value=\"").expect("an id");
+    let fresh = &rest[..id.len()];
+    assert_ne!(fresh, id);
+    let (status, text) = submit(&pages, form(fresh, "false")).await;
+    assert_eq!(status, StatusCode::SEE_OTHER, "{text}");
+    assert_eq!(grid.submitted.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_form_with_very_many_items_is_sent_as_content() {
+    let grid = Memory::new(SMALL);
+    let pages = pages(&grid);
+    let items = "some-item%0A".repeat(40_000);
+    let form = format!("id={}&command=true&go=true&items={items}", Uuid::nil());
+    let (status, text) = submit(&pages, form).await;
+    assert_eq!(status, StatusCode::SEE_OTHER, "{text}");
+
+    let sent = grid.sent.lock().unwrap();
+    let submitted = grid.submitted.lock().unwrap();
+    let [Submission::Blob(blob)] = submitted.values().collect::<Vec<_>>()[..] else {
+        panic!("the job is no content");
+    };
+    assert!(sent.contains(blob) && blob.size > 256 * 1024, "{sent:?}");
 }
