@@ -5,7 +5,7 @@
 const notice = document.getElementById("offline");
 const EVERY_MS = Number(notice?.dataset.every);
 const MOST_MS = 30000;
-const LINES = 5000;
+const MOST_SHOWN = 1000000; // characters of what a task writes
 
 /* Times */
 
@@ -49,12 +49,15 @@ function fetchAgain() {
   request.timeout = 10000;
   if (mark !== null) request.setRequestHeader("If-None-Match", mark);
   request.onload = () => {
-    if (request.status === 200 && request.response !== null) {
+    // Of a page that is not shown the mark is not kept: it has to come again.
+    if (request.status === 200 && request.response !== null && !busy()) {
       mark = request.getResponseHeader("ETag");
-      if (!busy()) renew(request.response);
+      renew(request.response);
     }
     if (request.status === 401) {
       say(notice.dataset.out);
+    } else if (request.status >= 400 && request.status < 500) {
+      say(notice.dataset.gone);
     } else if (request.status >= 500) {
       lost();
       return;
@@ -91,6 +94,7 @@ function renew(fresh) {
   if (next === null) return;
   document.title = fresh.title;
   merge(there, document.importNode(next, true));
+  followAll();
 }
 
 // Changes as little as possible: what is open stays open, and what has the focus keeps it.
@@ -101,10 +105,7 @@ function merge(there, next) {
   const alike = olds.length === news.length &&
     olds.every((old, place) => old.tagName === news[place].tagName);
   if (!alike || olds.length === 0) {
-    if (!there.isEqualNode(next)) {
-      keepOpen(there, next);
-      there.replaceWith(next);
-    }
+    if (!there.isEqualNode(next)) replace(there, next);
     return;
   }
   olds.forEach((old, place) => {
@@ -115,10 +116,21 @@ function merge(there, next) {
     if (box && textless(old) && textless(fresh)) {
       merge(old, fresh);
     } else {
-      keepOpen(old, fresh);
-      old.replaceWith(fresh);
+      replace(old, fresh);
     }
   });
+}
+
+function replace(old, fresh) {
+  keepOpen(old, fresh);
+  // What is followed goes on where it is shown now.
+  const followed = [...old.querySelectorAll("pre[data-follow]")].map((pre) => [pre, pre.scrollTop]);
+  const nexts = [...fresh.querySelectorAll("pre[data-follow]")];
+  for (const [pre] of followed) {
+    nexts.find((next) => next.dataset.follow === pre.dataset.follow)?.replaceWith(pre);
+  }
+  old.replaceWith(fresh);
+  for (const [pre, top] of followed) pre.scrollTop = top;
 }
 
 function textless(node) {
@@ -135,16 +147,37 @@ function keepOpen(old, fresh) {
 
 /* What a task writes */
 
+const followed = new WeakSet();
+
+function followAll() {
+  for (const pre of document.querySelectorAll("pre[data-follow]")) {
+    if (followed.has(pre)) continue;
+    followed.add(pre);
+    // However it ends, the next look shows what there is then: all of it, or what is to be followed again.
+    follow(pre).catch(() => {}).then(() => {
+      pre.removeAttribute("data-follow");
+      mark = null;
+    });
+  }
+}
+
 async function follow(pre) {
   const response = await fetch(pre.dataset.follow);
   if (!response.ok || response.body === null) return;
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let length = 0;
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
+    if (!pre.isConnected) return reader.cancel();
     const low = pre.scrollTop + pre.clientHeight >= pre.scrollHeight - 8;
-    pre.append(document.createTextNode(shown(value)));
-    while (pre.childNodes.length > LINES) pre.firstChild.remove();
+    const text = shown(value);
+    pre.append(document.createTextNode(text));
+    length += text.length;
+    while (length > MOST_SHOWN && pre.childNodes.length > 1) {
+      length -= pre.firstChild.data.length;
+      pre.firstChild.remove();
+    }
     if (low) pre.scrollTop = pre.scrollHeight;
   }
 }
@@ -183,5 +216,5 @@ document.addEventListener("visibilitychange", () => {
   clearTimeout(timer);
   if (!document.hidden) fetchAgain();
 });
-document.querySelectorAll("pre[data-follow]").forEach(follow);
+followAll();
 if (notice !== null) again();

@@ -125,6 +125,7 @@ fn frame() -> Frame {
         every_ms: 1_000,
         lost: "Nothing answers here any more: open the page again with deskgrid worker page.",
         out: "You are not let in any more: open the page again with deskgrid worker page.",
+        gone: "This page does not come any more: open it again with deskgrid worker page.",
     }
 }
 

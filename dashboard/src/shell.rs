@@ -83,6 +83,8 @@ pub(crate) struct Frame {
     pub(crate) lost: &'static str,
     /// The words of the script where nobody is let in any more.
     pub(crate) out: &'static str,
+    /// The words of the script where the page is refused or gone.
+    pub(crate) gone: &'static str,
 }
 
 /// Lays out a page of the grid.
@@ -99,6 +101,7 @@ pub(crate) fn document(title: &str, who: Option<&Who>, place: &str, body: &Marku
         every_ms: 2_000,
         lost: "The master does not answer. What you see is as it was; it is asked again.",
         out: "You are not let in any more: open the address that deskgrid dashboard printed.",
+        gone: "This page does not come any more. What you see is as it was; load it again to see why.",
     };
     lay_out(title, &frame, body)
 }
@@ -125,7 +128,7 @@ pub(crate) fn lay_out(title: &str, frame: &Frame, body: &Markup) -> Markup {
                     a.brand href="/" { (mark()) "deskgrid" }
                     (frame.head)
                 }
-                p #offline role="status" hidden data-every=(frame.every_ms) data-lost=(frame.lost) data-out=(frame.out) {}
+                p #offline role="status" hidden data-every=(frame.every_ms) data-lost=(frame.lost) data-out=(frame.out) data-gone=(frame.gone) {}
                 main #main { (body) }
                 footer { (frame.foot) }
             }

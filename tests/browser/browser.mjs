@@ -119,6 +119,56 @@ const scenarios = {
     check(await page.evaluate(() => window.acted) === undefined, 'what a task wrote was executed');
   },
 
+  /** Output is followed from a task's start, through changes of the page and a break, to its end. */
+  async followsOutput(browser) {
+    const [job] = rest;
+    const page = await enter(browser);
+    const shown = 'pre[aria-labelledby=stdout]';
+    const holds = (text) => document.querySelector('pre[aria-labelledby=stdout]').textContent.includes(text);
+    let breaks = 1;
+    await page.route(/stdout\?follow/, (route) => (breaks-- > 0 ? route.abort() : route.continue()));
+    page.mayFail = true;
+    await page.goto(`${base}/jobs/${job}/tasks/1`);
+    check(await page.locator(`${shown}[data-follow]`).count() === 0, 'the task does not wait');
+    await ask('start');
+    await until(page, 'the first line, though the first stream broke', holds, 'first');
+    check(breaks < 0, 'no stream broke');
+
+    // The next look finds a page of another structure, so all of it is replaced.
+    await page.evaluate(() => {
+      window.odd = document.createElement('hr');
+      document.getElementById('main').append(window.odd);
+      mark = null;
+    });
+    await until(page, 'another page', () => !window.odd.isConnected);
+    await ask('second');
+    await until(page, 'the second line', holds, 'second');
+    check(/first/.test(await page.textContent(shown)), 'what was written is gone');
+    await ask('third');
+    await until(page, 'the end', () => document.title.includes('finished'));
+    await until(page, 'the stored output', (shown) => !document.querySelector(shown).hasAttribute('data-follow'), shown);
+    check(/first\s+second\s+third/.test(await page.textContent(shown)), 'the output is not all there');
+  },
+
+  /** A page is renewed after somebody was in a field of it, and says that it is gone. */
+  async types(browser) {
+    const [job] = rest;
+    const page = await enter(browser);
+    await page.goto(`${base}/jobs`);
+    await page.locator('form.filters input').first().focus();
+    const looked = page.waitForResponse((answer) => answer.url() === `${base}/jobs` && answer.status() === 200);
+    await ask('submit');
+    await looked;
+    check(!/waits-for-ever/.test(await page.innerText('main')), 'the page changed while somebody wrote');
+    await page.evaluate(() => document.activeElement.blur());
+    await until(page, 'the new job', () => document.querySelector('main').innerText.includes('waits-for-ever'));
+
+    page.mayFail = true;
+    await page.goto(`${base}/jobs/${job}`);
+    await ask('forget');
+    await until(page, 'a notice', () => /does not come any more/.test(document.getElementById('offline').innerText));
+  },
+
   /** A button asks before it cancels, with the keyboard alone. */
   async cancels(browser) {
     const [job] = rest;

@@ -106,6 +106,44 @@ fn output_grows_on_the_page_of_a_task_and_acts_on_nothing() {
 }
 
 #[test]
+fn output_is_followed_from_the_start_of_a_task_to_its_end_though_the_page_changes_and_a_stream_breaks()
+ {
+    let Some(mut scene) = scene(&[]) else {
+        return;
+    };
+    let gates = ["second", "third"].map(|gate| scene.grid.dir().join(gate));
+    let third = behind(&gates[1], "echo third");
+    let task = format!(
+        "echo first; {}",
+        behind(&gates[0], &format!("echo second; {third}"))
+    );
+    let job = scene.grid.submit(["--", "sh", "-c", &task]);
+    scene.browse("followsOutput", &[&job], |grid, what| match what {
+        "start" => {
+            grid.worker("pc")
+                .config("confinement = \"process\"")
+                .start();
+            "done".to_owned()
+        }
+        "second" => let_go(&gates[0]),
+        _ => let_go(&gates[1]),
+    });
+}
+
+#[test]
+fn a_page_is_renewed_after_somebody_was_in_a_field_and_says_that_it_is_gone() {
+    let Some(mut scene) = scene(&["pc"]) else {
+        return;
+    };
+    let job = scene.grid.submit(["--", "true"]);
+    scene.grid.json(["job", "wait", &job]);
+    scene.browse("types", &[&job], |grid, what| match what {
+        "submit" => grid.submit(["--needs", "gpu=1", "--name", "waits-for-ever", "--", "true"]),
+        _ => grid.json(["job", "forget", &job]).to_string(),
+    });
+}
+
+#[test]
 fn a_job_is_cancelled_with_the_keyboard_alone_after_a_question() {
     let Some(mut scene) = scene(&["pc"]) else {
         return;
