@@ -98,10 +98,11 @@ pub(super) async fn identity(
                 "note: this machine has joined before; the token is not used (--rejoin joins again)",
             );
         }
-        let identity = known(dir, args, who)?;
+        let identity = Identity::load(dir)?;
+        check_role(dir, identity.link.role, who)?;
         return match &args.master {
-            Some(master) if *master != identity.link.master && who == Newcomer::User => {
-                Ok((moved(dir, identity, master).await?, false))
+            Some(master) if *master != identity.link.master => {
+                Ok((moved(dir, identity, master, who).await?, false))
             }
             _ => Ok((identity, false)),
         };
@@ -140,28 +141,71 @@ pub(super) fn other_name(wished: &str, given: &str) -> Option<String> {
 }
 
 /// Moves the identity to another address of its grid. The server at the new address must be that
-/// grid.
-async fn moved(dir: &Path, mut identity: Identity, master: &str) -> Result<Identity, Failure> {
+/// grid. A worker or a gateway may start before its master: where nothing answers, it takes the new
+/// address all the same, since it works for no other grid.
+async fn moved(
+    dir: &Path,
+    mut identity: Identity,
+    master: &str,
+    who: Newcomer,
+) -> Result<Identity, Failure> {
     let before = std::mem::replace(&mut identity.link.master, master.to_owned());
-    match crate::session::connect(&identity).await {
-        Ok(client) => client.close().await,
-        // It is the grid: the next command renews the certificate.
-        Err(LinkError::NotAccepted(why)) if why == ONLY_A_RENEWAL => {}
-        Err(error) => return Err(not_moved(error, &before, master)),
+    match prove_grid(&identity, who).await {
+        Ok(()) => {}
+        Err(LinkError::Unreachable { .. } | LinkError::Closed(_)) if who != Newcomer::User => {
+            note(&format!(
+                "note: nothing answers at {master} yet; it takes the place of {before} all the same"
+            ));
+        }
+        Err(error) => return Err(not_moved(error, &before, master, who)),
     }
 
+    // A worker that runs may have renewed the certificate meanwhile.
+    let mut identity = Identity::load(dir)?;
+    master.clone_into(&mut identity.link.master);
     identity.save(dir)?;
     Ok(identity)
 }
 
-fn not_moved(error: LinkError, before: &str, master: &str) -> Failure {
+/// Connects to the master of the identity, which proves that it is the identity's grid.
+async fn prove_grid(identity: &Identity, who: Newcomer) -> Result<(), LinkError> {
+    let purpose = match who {
+        Newcomer::User => match crate::session::connect(identity).await {
+            Ok(client) => {
+                client.close().await;
+                return Ok(());
+            }
+            // It is the grid: the next command renews the certificate.
+            Err(LinkError::NotAccepted(why)) if why == ONLY_A_RENEWAL => return Ok(()),
+            Err(error) => return Err(error),
+        },
+        Newcomer::Worker => link::Purpose::Worker,
+        Newcomer::Gateway => link::Purpose::Gateway,
+    };
+
+    // Only the certificates are shown: with more it would replace a running worker.
+    match link::connect(identity, purpose).await {
+        Ok(connection) => {
+            connection.close("only looking").await;
+            Ok(())
+        }
+        Err(LinkError::StandsBy { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn not_moved(error: LinkError, before: &str, master: &str, who: Newcomer) -> Failure {
     let hint = match error {
         LinkError::Unreachable { .. } => format!(
             "check the address; this machine stays logged in at {before}, and `deskgrid login` without --master changes nothing"
         ),
-        LinkError::WrongMaster { .. } => format!(
+        LinkError::WrongMaster { .. } if who == Newcomer::User => format!(
             "this machine stays logged in at {before}; to join the grid at {master} instead, with a token from its admin: \
              deskgrid login --rejoin --master {master}"
+        ),
+        LinkError::WrongMaster { .. } => format!(
+            "check the address: this PC still belongs to the grid at {before}; to join the grid at {master} instead, with a \
+             token from its admin, add --rejoin --join @FILE"
         ),
         error => return error.into(),
     };
@@ -169,19 +213,6 @@ fn not_moved(error: LinkError, before: &str, master: &str) -> Failure {
         hint,
         ..error.into()
     }
-}
-
-/// Loads the existing identity. A worker may be given another address of its master.
-fn known(dir: &Path, args: &EnrolArgs, who: Newcomer) -> Result<Identity, Failure> {
-    let mut identity = Identity::load(dir)?;
-    check_role(dir, identity.link.role, who)?;
-    if let Some(master) = &args.master
-        && who != Newcomer::User
-    {
-        identity.link.master.clone_from(master);
-    }
-
-    Ok(identity)
 }
 
 /// Refuses an identity for another role, which waiting would not change.

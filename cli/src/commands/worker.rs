@@ -33,10 +33,7 @@ pub(super) async fn start(context: &Context, args: WorkerArgs) -> Result<Exit, F
         return ended;
     }
     // A program that ran meanwhile may have renewed it.
-    let mut identity = link::Identity::load(&home)?;
-    if let Some(master) = &args.enrol.master {
-        identity.link.master.clone_from(master);
-    }
+    let identity = link::Identity::load(&home)?;
     if !args.dedicated {
         tracing::info!(
             why = "deskgrid worker status --why",

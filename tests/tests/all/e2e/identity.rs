@@ -269,6 +269,42 @@ fn login_takes_another_address_of_the_same_grid_and_of_no_other() {
 }
 
 #[test]
+fn a_worker_that_has_joined_keeps_another_address_of_the_same_grid_and_of_no_other() {
+    let mut grid = Grid::start();
+    let other = Grid::start();
+    grid.worker("pc").start();
+    grid.kill_worker("pc");
+    let kept = |grid: &Grid| {
+        let link = grid.state("pc").join("worker/identity/link.toml");
+        fs::read_to_string(link).expect("it has joined")
+    };
+
+    let before = kept(&grid);
+    let strange = ["worker", "start", "--tied", "--master", other.listen()];
+    let strange = grid.as_user("pc", strange).expect_code(6).stderr;
+    let stays = format!("still belongs to the grid at {}", grid.listen());
+    assert!(
+        strange.contains("--rejoin") && strange.contains(&stays),
+        "{strange}"
+    );
+    assert_eq!(kept(&grid), before);
+
+    // A worker may start before its master.
+    let both = format!("{},127.0.0.1:1", grid.listen());
+    let turned = format!("127.0.0.1:1,{}", grid.listen());
+    for (master_is_up, named) in [(true, both), (false, turned)] {
+        if !master_is_up {
+            grid.kill_master();
+        }
+        grid.worker("pc").via(&named).launch();
+        eventually("the address is kept", Duration::from_secs(60), || {
+            kept(&grid).contains(&named).then_some(())
+        });
+        grid.kill_worker("pc");
+    }
+}
+
+#[test]
 fn a_second_master_on_the_same_directory_is_refused() {
     let grid = Grid::start();
     let second = grid.second_master().expect_code(1);

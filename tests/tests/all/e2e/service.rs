@@ -85,8 +85,12 @@ fn a_service_is_installed_and_removed_as_a_whole() {
     );
     verify(&root);
 
-    // A second time brings a new program and needs no token.
-    on_pc(&grid, &install).expect_code(0);
+    // A second time brings a new program and needs no token. It keeps another address of the grid.
+    let both = format!("{},127.0.0.1:1", grid.listen());
+    on_pc(&grid, &[&install[..], &["--master", &both]].concat()).expect_code(0);
+    let link = root.join("var/lib/deskgrid/worker/identity/link.toml");
+    let link = fs::read_to_string(link).expect("it has joined");
+    assert!(link.contains(&both), "{link}");
 
     let shown = on_pc(&grid, &["worker", "uninstall", "--root", pc, "--yes"])
         .expect_code(0)
