@@ -74,10 +74,10 @@ Start here:
   deskgrid submit --array 1-100 --wait -- ./work.sh %{TASK_ID}
 
 Exit codes:
-  0  all well                4  timed out
-  1  deskgrid's own error    5  refused
-  2  usage                   6  not authorised
-  3  some tasks failed       7  master unreachable";
+  0  all well                               4  timed out
+  1  deskgrid's own error                   5  refused
+  2  usage                                  6  not authorised
+  3  some tasks failed or were cancelled    7  master unreachable";
 
 const WORKER_TOUR: &str = "\
 This program is for PCs that only work. The whole deskgrid also has the master, and all that users need.

@@ -370,7 +370,8 @@ pub(crate) struct InstallArgs {
     #[arg(long, value_name = "F")]
     pub config: Option<PathBuf>,
     /// Compute at any time: nobody sits at this PC. Input, load, memory, battery and other programs
-    /// are not watched; `worker pause` and the hours still count
+    /// are not watched, and nothing of [owner] in --config counts, its hours neither; `worker pause`
+    /// and settings from the master still do
     #[arg(long)]
     pub dedicated: bool,
     /// Which service.
@@ -428,7 +429,8 @@ pub(crate) struct WorkerArgs {
     #[arg(long, value_name = "F")]
     pub config: Option<PathBuf>,
     /// Compute at any time: nobody sits at this PC. Input, load, memory, battery and other programs
-    /// are not watched; `worker pause` and the hours still count
+    /// are not watched, and nothing of [owner] in --config counts, its hours neither; `worker pause`
+    /// and settings from the master still do
     #[arg(long)]
     pub dedicated: bool,
     /// On a PC that has not joined, join by this TOML file (`master`, `token`, perhaps `name`): try

@@ -235,8 +235,8 @@ pub(crate) struct JobArgs {
     /// audit them
     #[arg(long, help_heading = "Rules")]
     pub adaptive: bool,
-    /// Compare results by this rule: bytes, or float:PART where numbers may differ by that part
-    /// [default: bytes]
+    /// Compare results by this rule: bytes; float:PART where numbers may differ by that part; or
+    /// program, for one of yours that `job judge` runs [default: bytes]
     #[arg(long, value_name = "HOW", help_heading = "Rules")]
     pub compare: Option<Agree>,
     /// Run only on hosts that confine tasks at least this well: process, landlock, namespace or

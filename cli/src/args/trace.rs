@@ -34,7 +34,7 @@ Examples:
   deskgrid trace stats --since 7d
   deskgrid trace stats --format fta lanl05_event_trace.tab --svg figures
   deskgrid trace stats --platform sdsc --model heavy-failure
-Without a PATH the statistics are those of the master's own hosts. With a --platform or --model they are \
+Without a PATH the statistics are those of the master's own hosts, for admins only. With a --platform or --model they are \
 those of a generated platform, beside the figures of the paper that the default model was fitted to.")]
     Stats(StatsArgs),
 }
