@@ -493,19 +493,29 @@ impl Asker {
         Ok(Some(views))
     }
 
+    /// Picks these tasks of a job that the asker may see; its spec comes with them.
+    async fn pick_tasks(
+        &self,
+        job: JobId,
+        tasks: &Selector,
+    ) -> Result<(Arc<JobSpec>, IdSet), NoAnswer> {
+        self.pick_one(job).await?;
+        let spec = self.spec(job).await?;
+        let picked = tasks.pick(&spec.tasks.ids);
+
+        match tasks {
+            Selector::Ids(ids) if picked.is_empty() => Err(no_task(job, ids)),
+            _ => Ok((spec, picked)),
+        }
+    }
+
     /// Starts a listing of a job's tasks, read portion by portion.
     pub(in crate::sessions) async fn listing(
         &self,
         job: JobId,
         tasks: &Selector,
     ) -> Result<Listing, NoAnswer> {
-        self.pick_one(job).await?;
-        let spec = self.spec(job).await?;
-        let picked = tasks.pick(&spec.tasks.ids);
-
-        if let (Selector::Ids(ids), true) = (tasks, picked.is_empty()) {
-            return Err(no_task(job, ids));
-        }
+        let (spec, picked) = self.pick_tasks(job, tasks).await?;
         let (live, names) = self.core(JobAsk::Tasks(job)).await?;
         let settled = self.read(move |reader| reader.settled(job)).await?;
         let disclosure = self.read(move |reader| reader.disclosure(job)).await?;
@@ -518,13 +528,7 @@ impl Asker {
         job: JobId,
         tasks: &Selector,
     ) -> Result<Listing, NoAnswer> {
-        self.pick_one(job).await?;
-        let spec = self.spec(job).await?;
-        let picked = tasks.pick(&spec.tasks.ids);
-
-        if let (Selector::Ids(ids), true) = (tasks, picked.is_empty()) {
-            return Err(no_task(job, ids));
-        }
+        let (spec, picked) = self.pick_tasks(job, tasks).await?;
         let names = self.core(HostAsk::Names).await?;
         Ok(Listing::new(job, spec, picked, None, Vec::new(), names))
     }
