@@ -105,6 +105,17 @@ def test_a_workflow_gives_the_same_files_as_on_this_machine(packaged: World, tmp
     assert "Nothing to be done" in again.stdout, again.stdout
 
 
+def test_links_and_empty_directories_of_an_output_come_back(packaged: World, tmp_path: Path) -> None:
+    words = "mkdir -p {output}/empty; echo odd > {output}/a:b.log; ln -s a:b.log {output}/latest"
+    text = f'rule odd:\n    output: directory("out")\n    shell: "{words}"\n'
+    there = workflow(tmp_path / "w", text)
+    ran = run(command(packaged), there)
+    assert ran.returncode == 0, ran.stdout
+    assert sorted(set(os.listdir(there / "out")) - {".snakemake_timestamp"}) == ["a:b.log", "empty", "latest"]
+    assert (there / "out/latest").read_text() == "odd\n" and (there / "out/latest").is_symlink()
+    assert not (there / "deskgrid-apart.tar").exists()
+
+
 def test_a_rule_that_fails_shows_its_log(packaged: World, tmp_path: Path) -> None:
     text = 'rule bad:\n    output: "x.txt"\n    log: "bad.log"\n    shell: "echo because >{log}; echo aloud >&2; exit 7"\n'
     ran = run([*command(packaged), "--show-failed-logs"], workflow(tmp_path / "w", text))
