@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use common::BlobRef;
 use link::{BlobStore, Client, Identity, UnnamedPuts};
 use tests::{Grid, eventually};
 
@@ -635,7 +636,7 @@ fn the_page_on_commands_lists_the_environment_of_a_task() {
 
 #[test]
 fn content_that_a_sender_still_collects_stays_beyond_the_grace_of_content_that_nobody_needs() {
-    let mut grid = Grid::prepared_fast("content_grace = \"1s\"\n");
+    let mut grid = Grid::prepared_fast("content_grace = \"4s\"\n");
     grid.begin();
     let identity = Identity::load(&grid.state("user").join("client")).expect("the user's");
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -656,12 +657,13 @@ fn content_that_a_sender_still_collects_stays_beyond_the_grace_of_content_that_n
     announcing.add(collected);
     let left_over = put(b"of a submission that did not come");
 
-    let of_master = BlobStore::open(&grid.state("admin").join("master/blobs")).expect("content");
-    let gone = |blob| move |store: &BlobStore| (!store.has(&blob)).then_some(());
+    let of_master = BlobStore::open(&grid.state("admin").join("master/content")).expect("content");
+    assert!(of_master.has(&collected) && of_master.has(&left_over));
+    let gone = |blob: &BlobRef| (!of_master.has(blob)).then_some(());
     let patience = Duration::from_secs(30);
-    eventually("a sweep", patience, || gone(left_over)(&of_master));
+    eventually("a sweep", patience, || gone(&left_over));
     assert!(of_master.has(&collected));
 
     drop(announcing);
-    eventually("another sweep", patience, || gone(collected)(&of_master));
+    eventually("another sweep", patience, || gone(&collected));
 }
