@@ -16,7 +16,7 @@ use common::host::OwnerState;
 use common::job::Rules;
 use common::{AttemptId, HostId, IdSet, JobId, Span, Time};
 use scheduler::event::Bag;
-use scheduler::{Effect, Event, Scheduler};
+use scheduler::{Effect, Event, Scheduler, Settings};
 
 fn main() {
     // `cargo test --benches` runs this too: it should only be seen to work then.
@@ -40,7 +40,7 @@ fn main() {
 /// Returns the growth by that many hosts, by an attempt on each of them, and by the end of each with the start of the next.
 fn measure(hosts: u32) -> [u64; 3] {
     let begin = resident();
-    let mut scheduler = grid::of_hosts(hosts);
+    let mut scheduler = grid::of_hosts(hosts, Settings::default());
     let joined = resident();
 
     let mut fx = Vec::new();

@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 use common::host::OwnerState;
 use common::job::Rules;
 use common::{HostId, IdSet, JobId, Time};
-use scheduler::Event;
 use scheduler::estimates::Estimator;
 use scheduler::event::{Bag, Terms};
+use scheduler::{Event, Settings};
 
 const JOBS: u32 = 100;
 const ROUNDS: usize = 3;
@@ -56,7 +56,7 @@ fn main() {
 
 /// Costs of a request and of a heartbeat.
 fn round(hosts: u32, keeps: bool, events: u32) -> (Duration, Duration) {
-    let mut scheduler = grid::of_hosts(hosts);
+    let mut scheduler = grid::of_hosts(hosts, Settings::default());
     let mut fx = Vec::new();
     for job in 1..=JOBS {
         let rules = Rules {

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use common::job::{Rules, WIDTH_POLICY};
 use common::{IdSet, JobId, Ranks, Span, Time};
 use scheduler::event::Bag;
-use scheduler::{Event, Scheduler};
+use scheduler::{Event, Scheduler, Settings};
 
 const JOBS: u32 = 100;
 const ROUNDS: usize = 5;
@@ -61,7 +61,7 @@ fn cost(scheduler: &Scheduler, jobs: &[JobId]) -> Duration {
 
 /// A grid with a task on each host, and jobs that wait.
 fn full(hosts: u32, ranks: bool) -> (Scheduler, Vec<JobId>) {
-    let mut scheduler = grid::of_hosts(hosts);
+    let mut scheduler = grid::of_hosts(hosts, Settings::default());
     let mut fx = Vec::new();
     let mut submit = |job: u32, bag: Bag| {
         fx.clear();

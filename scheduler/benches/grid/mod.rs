@@ -6,8 +6,8 @@ use scheduler::{Event, Scheduler, Settings};
 
 /// A scheduler with so many hosts of one slot each, from 1 on, of different speeds and with nobody
 /// at them.
-pub(crate) fn of_hosts(hosts: u32) -> Scheduler {
-    let mut scheduler = Scheduler::new(Settings::default(), Incarnation(1));
+pub(crate) fn of_hosts(hosts: u32, settings: Settings) -> Scheduler {
+    let mut scheduler = Scheduler::new(settings, Incarnation(1));
     let mut fx = Vec::new();
     for host in 1..=hosts {
         let speed =
