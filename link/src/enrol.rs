@@ -16,7 +16,7 @@ use crate::endpoint::{Caller, Carrier, Connection, Purpose};
 use crate::error::LinkError;
 use crate::files;
 use crate::identity::{
-    Identity, JOINING_KEY, LinkInfo, key_hash, public_key_hash, signing_request,
+    Identity, JOINING_KEY, LinkInfo, kept_key, key_hash, public_key_hash, signing_request,
 };
 use crate::tls::TrustedEnds;
 use crate::transport::KeepAlive;
@@ -47,17 +47,8 @@ impl JoiningKey {
     /// # Errors
     /// If it cannot be written.
     pub fn kept_in(dir: &Path) -> Result<Self, LinkError> {
-        let file = dir.join(JOINING_KEY);
-        let kept = std::fs::read(&file).ok();
-        if let Some(key) = kept.and_then(|der| KeyPair::try_from(der).ok()) {
-            return Ok(Self(key));
-        }
-
-        let made = Self::make()?;
         files::private_dir(dir).map_err(LinkError::file("cannot make", dir))?;
-        files::write_whole(&file, made.0.serialized_der(), 0o600)
-            .map_err(LinkError::file("cannot write", &file))?;
-        Ok(made)
+        kept_key(&dir.join(JOINING_KEY)).map(Self)
     }
 }
 

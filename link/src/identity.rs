@@ -360,6 +360,19 @@ pub fn public_key_hash(key: &impl rcgen::PublicKeyData) -> [u8; 32] {
     *blake3::hash(&key.subject_public_key_info()).as_bytes()
 }
 
+/// Reads the key that an earlier request has left in this file, or makes one and writes it there.
+pub(crate) fn kept_key(file: &Path) -> Result<rcgen::KeyPair, LinkError> {
+    let kept = std::fs::read(file).ok();
+    if let Some(key) = kept.and_then(|der| rcgen::KeyPair::try_from(der).ok()) {
+        return Ok(key);
+    }
+
+    let key = rcgen::KeyPair::generate().map_err(|e| LinkError::BadIdentity(e.to_string()))?;
+    files::write_whole(file, key.serialized_der(), 0o600)
+        .map_err(LinkError::file("cannot write", file))?;
+    Ok(key)
+}
+
 /// Makes a certificate signing request (DER) for this key.
 pub(crate) fn signing_request(key: &rcgen::KeyPair) -> Result<Vec<u8>, rcgen::Error> {
     let request = rcgen::CertificateParams::default().serialize_request(key)?;

@@ -15,7 +15,7 @@ use rcgen::KeyPair;
 use crate::endpoint::{Connection, Purpose, connect};
 use crate::error::LinkError;
 use crate::handshake;
-use crate::identity::{Identity, Validity, key_hash, public_key_hash, signing_request};
+use crate::identity::{Identity, Validity, kept_key, key_hash, public_key_hash, signing_request};
 use crate::proof;
 
 /// Returns the present time in seconds since 1970, by this machine's clock.
@@ -89,18 +89,9 @@ pub async fn renew(connection: &Connection, identity: &Identity) -> Result<Ident
 /// same key: whoever holds one back and delivers it later changes nothing.
 fn request(identity: &Identity) -> Result<(KeyPair, Vec<u8>), LinkError> {
     let bad = |e: rcgen::Error| LinkError::BadIdentity(e.to_string());
-    let place = identity.home.as_ref().map(|home| home.join(PENDING));
-    let kept = place.as_ref().and_then(|place| fs::read(place).ok());
-    let key = match kept.and_then(|der| KeyPair::try_from(der).ok()) {
-        Some(key) => key,
-        None => {
-            let key = KeyPair::generate().map_err(bad)?;
-            if let Some(place) = &place {
-                crate::files::write_whole(place, key.serialized_der(), 0o600)
-                    .map_err(LinkError::file("cannot write", place))?;
-            }
-            key
-        }
+    let key = match &identity.home {
+        Some(home) => kept_key(&home.join(PENDING))?,
+        None => KeyPair::generate().map_err(bad)?,
     };
 
     let csr = signing_request(&key).map_err(bad)?;

@@ -1,4 +1,4 @@
-//! What an event costs while one host is idle that no waiting job can use, on a grid that is full
+//! The cost of an event while one host is idle that no waiting job can use, on a grid that is full
 //! otherwise: the processor time of a heartbeat by the number of waiting jobs, which fifty users
 //! share.
 //!

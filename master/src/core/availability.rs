@@ -72,14 +72,13 @@ impl Core {
             Retention(None) => self.now + AHEAD,
         };
 
-        let now = self.now;
-        let counts = |host: &mut super::hosts::Host| {
-            let due = host.rows_counted.is_none_or(|at| now.since(at) >= DAY);
-            host.rows_counted = if due { Some(now) } else { host.rows_counted };
-            due
-        };
-        let counts = self.hosts.get_mut(&host).is_some_and(counts);
-        self.store
-            .trim_availability(host, oldest, counts.then_some(MOST_ROWS))
+        let mut most = None;
+        if let Some(of) = self.hosts.get_mut(&host)
+            && of.rows_counted.is_none_or(|at| self.now.since(at) >= DAY)
+        {
+            of.rows_counted = Some(self.now);
+            most = Some(MOST_ROWS);
+        }
+        self.store.trim_availability(host, oldest, most)
     }
 }
