@@ -223,7 +223,7 @@ async fn fetch(session: &WorkerSession, blob: BlobRef) -> Result<Option<HeldFile
         return Ok(None);
     };
 
-    let stream = session.pass().await?;
+    let stream = session.pass_bare().await?;
     let fetched = fetching.ask_on(stream, false, Vec::new(), |_| ()).await;
     if let Err(LinkError::File { .. }) = &fetched {
         // A full disk is not to stay full of this.
@@ -242,15 +242,13 @@ async fn pass_on(
     offset: u64,
     tx: FrameSender,
 ) -> Result<(), LinkError> {
-    let mut upstream = session.pass().await?;
     let get = Open::Get {
         hash: blob.hash,
         offset,
         peers: false,
         failed: Vec::new(),
     };
-    upstream.tx.send(&get).await?;
-    let Channel { tx: mut asked, rx } = upstream;
+    let Channel { tx: mut asked, rx } = session.pass(&get).await?;
     asked.finish();
     session::copy(rx, tx, session::STALL).await
 }

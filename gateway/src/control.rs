@@ -47,9 +47,15 @@ pub(crate) async fn serve(session: &WorkerSession, worker: Channel) -> Result<()
         );
         return Ok(());
     };
-    let mut upstream = session.pass().await?;
+    let mut upstream = match session.pass(&Open::Control).await {
+        Ok(upstream) => upstream,
+        // The master's reason, if it has one, comes on another stream.
+        Err(error) => {
+            hear_why(session).await;
+            return Err(error);
+        }
+    };
     let _ = upstream.tx.raw().set_priority(1);
-    upstream.tx.send(&Open::Control).await?;
 
     let (outbox, mut own) = channel(OWN);
     let alive = AliveWatch::new(session.gateway.workers.enter(), &outbox);
@@ -75,12 +81,7 @@ pub(crate) async fn serve(session: &WorkerSession, worker: Channel) -> Result<()
             Ok(())
         }
         Ok(ControlEnd::Lost) => {
-            // The master's reason comes on another stream; the worker is to hear that.
-            session.said.notify_one();
-            let closed = session.connection.closed();
-            if tokio::time::timeout(REASON, closed).await.is_err() {
-                leave(session, "the master broke the conversation off");
-            }
+            hear_why(session).await;
             Ok(())
         }
         Err(error) => {
@@ -89,6 +90,15 @@ pub(crate) async fn serve(session: &WorkerSession, worker: Channel) -> Result<()
                 .close(ELSEWHERE, error.to_string().as_bytes());
             Err(error)
         }
+    }
+}
+
+/// Waits until the worker was told the master's reason for ending its session, which comes on another stream.
+async fn hear_why(session: &WorkerSession) {
+    session.said.notify_one();
+    let closed = session.connection.closed();
+    if tokio::time::timeout(REASON, closed).await.is_err() {
+        leave(session, "the master broke the conversation off");
     }
 }
 

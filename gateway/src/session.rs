@@ -117,20 +117,29 @@ impl WorkerSession {
             Open::Get { hash, offset, .. } => cache::give(&self, (hash, offset), worker.tx).await,
             Open::Request => Err(LinkError::Protocol("a worker asks nothing".to_owned())),
             open @ (Open::Put(_) | Open::Renew { .. } | Open::RenewProved { .. }) => {
-                let mut upstream = self.pass().await?;
-                upstream.tx.send(&open).await?;
-                join_once_answered(&self, worker, upstream).await
+                match self.pass(&open).await {
+                    Ok(upstream) => join_once_answered(&self, worker, upstream).await,
+                    // One that is not let in is told why on another stream.
+                    Err(error) => {
+                        let _ = timeout(REASON, self.connection.closed()).await;
+                        Err(error)
+                    }
+                }
             }
-            open @ Open::Tail { .. } => {
-                let mut upstream = self.pass().await?;
-                upstream.tx.send(&open).await?;
-                join(worker, upstream).await
-            }
+            open @ Open::Tail { .. } => join(worker, self.pass(&open).await?).await,
         }
     }
 
-    /// Opens a stream of this session at the master ([`FromGateway::Pass`]).
-    pub(crate) async fn pass(&self) -> Result<Channel, LinkError> {
+    /// Opens a stream of this session at the master ([`FromGateway::Pass`]) that begins as the worker's
+    /// did. An error may be the master's way to refuse the session.
+    pub(crate) async fn pass(&self, open: &Open) -> Result<Channel, LinkError> {
+        let mut upstream = self.pass_bare().await?;
+        upstream.tx.send(open).await?;
+        Ok(upstream)
+    }
+
+    /// Opens the same kind of stream for whoever says himself what he wants on it.
+    pub(crate) async fn pass_bare(&self) -> Result<Channel, LinkError> {
         let master = self.gateway.upstream.borrow().clone();
         let master =
             master.ok_or_else(|| LinkError::Closed("there is no master at present".to_owned()))?;
