@@ -19,7 +19,7 @@ use common::host::{HostFacts, Status};
 use common::owner::StatusReport;
 use common::progress::ProgressReport;
 use common::wire::stream::Open;
-use common::wire::worker::{TailOrder, ToMaster, ToWorker};
+use common::wire::worker::{BUSY_EVERY, TailOrder, ToMaster, ToWorker};
 use common::{AttemptId, Completion, Span, Time};
 use link::Identity;
 use link::identity::LinkInfo;
@@ -915,7 +915,9 @@ impl Shell {
         if let Some((uplink, beats)) = &mut self.uplink {
             let idle = self.engine.machine().holds_nothing();
             uplink.alive.set_busy(!idle);
-            let idle_every = idle.then(|| uplink.alive.every());
+            // Only a wish of the master's makes heartbeats rarer than it configured them.
+            let idle_every = Some(uplink.alive.every())
+                .filter(|every| idle && *every > Duration::from(BUSY_EVERY));
             beats.keep(wanted, idle_every, Instant::now());
         }
     }

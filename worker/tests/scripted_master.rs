@@ -75,6 +75,7 @@ const TESTS: &[(&str, Test)] = tests![
     two_workers_never_share_a_directory,
     noops_are_acknowledged_by_the_thousand,
     progress_is_in_the_heartbeat,
+    an_idle_worker_sends_heartbeats_as_often_as_its_master_wants_them,
     an_input_that_cannot_be_had_is_named,
     an_absent_master_is_reported_without_waiting,
     what_was_recorded_is_sent_until_it_is_kept,
@@ -1018,6 +1019,29 @@ async fn noops_are_acknowledged_by_the_thousand() {
         f64::from(total) / begun.elapsed().as_secs_f64()
     );
     worker.holds(&[]).await;
+}
+
+async fn an_idle_worker_sends_heartbeats_as_often_as_its_master_wants_them() {
+    let mut master = Master::new();
+    let (_stop, _run) = master.start();
+    let mut worker = master.welcome(vec![]).await;
+
+    // Between the promises to be there, which are seconds apart, it sends many heartbeats.
+    let mut promises = 0;
+    let mut beats = 0;
+    let counted = worker.until(|message| {
+        match message {
+            ToMaster::Alive(_) => promises += 1,
+            ToMaster::Heartbeat { .. } if promises > 0 => beats += 1,
+            _ => {}
+        }
+        (promises == 2).then_some(())
+    });
+    counted.await;
+    assert!(
+        beats >= 5,
+        "{beats} heartbeats in three seconds, due every 50 ms"
+    );
 }
 
 async fn progress_is_in_the_heartbeat() {
