@@ -144,7 +144,7 @@ impl Engine {
         })
     }
 
-    /// Sets the present time, and does what is due.
+    /// Sets the present time. What is due by it is done with [`Self::finish_group`].
     ///
     /// # Errors
     /// If the store fails; the master ends then, as after every error of the store.
@@ -157,12 +157,12 @@ impl Engine {
         self.core.patience(now)
     }
 
-    /// Makes all changes durable, then hands out messages and replies.
+    /// Does what is due and makes all changes durable, then hands out messages and replies.
     ///
     /// # Errors
     /// If the store fails.
     pub fn finish_group(&mut self) -> Result<(), StoreError> {
-        self.core.write_experience_if_due()?;
+        self.core.do_what_is_due()?;
         self.core.finish_group()
     }
 

@@ -175,3 +175,53 @@ impl Core {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use common::host::OwnerState;
+    use common::view::HostState;
+    use common::{Speed, Time};
+
+    use super::super::retention::tests::core;
+    use super::*;
+
+    #[test]
+    fn a_heartbeat_that_waited_for_a_slow_store_is_heard_before_the_lease_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let start = Time(1_700_000_000_000_000);
+        let mut core = core(dir.path(), start, true);
+        let host = HostId(1);
+        let status = Status::from(OwnerState::Away);
+        core.step(Event::HostJoined {
+            host,
+            slots: 1,
+            speed: Speed::REFERENCE,
+            status,
+            held: Vec::new(),
+        })
+        .unwrap();
+        let state = |core: &Core| core.scheduler.host(host).unwrap().state;
+
+        // The master looks at the clock every second until shortly before the lease ends, and then after it.
+        let lease = crate::Config::default().lease.span();
+        let second = Span::from_secs(1);
+        let mut now = start;
+        while now + second < start + lease {
+            now = now + second;
+            core.look_at_clock(now).unwrap();
+            core.do_what_is_due().unwrap();
+        }
+        assert_eq!(state(&core), HostState::Suspect);
+
+        core.look_at_clock(now + Span::from_secs(3)).unwrap();
+        assert_eq!(state(&core), HostState::Suspect, "nothing is decided yet");
+        core.step(Event::HostHeard {
+            host,
+            status,
+            held: Vec::new(),
+        })
+        .unwrap();
+        core.do_what_is_due().unwrap();
+        assert_eq!(state(&core), HostState::Ready);
+    }
+}

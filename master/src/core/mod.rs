@@ -472,7 +472,7 @@ impl Core {
                 drop(asking.turn);
             }
 
-            self.write_experience_if_due()?;
+            self.do_what_is_due()?;
             self.finish_group()?;
         }
 
@@ -512,7 +512,7 @@ impl Core {
         due.map_or(BEAT, |at| at.since(now)).min(BEAT)
     }
 
-    /// Begins a group: sets the present time, and does what is due.
+    /// Begins a group: sets the present time.
     pub(crate) fn look_at_clock(&mut self, now: Time) -> Result<(), StoreError> {
         let before = std::mem::replace(&mut self.now, now);
         self.sweep_waiting()?;
@@ -522,15 +522,17 @@ impl Core {
             tracing::warn!("stood still for {gap}: all leases are extended");
             self.step(Event::MasterPaused { span: gap })?;
         }
+        Ok(())
+    }
 
-        if self
-            .scheduler
-            .next_wakeup()
-            .is_some_and(|at| at <= self.now)
-        {
+    /// Does what is due by now, after the asks that have come: a heartbeat that waited while the store was slow
+    /// is heard before its host's lease ends.
+    pub(crate) fn do_what_is_due(&mut self) -> Result<(), StoreError> {
+        let wakeup = self.scheduler.next_wakeup();
+        if wakeup.is_some_and(|at| at <= self.now) {
             self.step(Event::Tick)?;
         }
-        Ok(())
+        self.write_experience_if_due()
     }
 
     /// Keeps enough of the disk free for the store, even if others have filled it.

@@ -120,7 +120,7 @@ impl Core {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::path::Path;
 
     use common::job::{CommandSpec, Rules, Work};
@@ -136,7 +136,7 @@ mod tests {
 
     const START: Time = Time(1_700_000_000_000_000);
 
-    fn core(dir: &Path, now: Time, accept_clock: bool) -> Core {
+    pub(in crate::core) fn core(dir: &Path, now: Time, accept_clock: bool) -> Core {
         let config = Config {
             job_days: 30,
             accept: Accept {

@@ -288,8 +288,8 @@ fn short_lives_and_no_grace(config: &mut Config) {
 async fn an_expired_certificate_is_refused_and_its_open_connections_end_unless_it_was_renewed() {
     let master = Master::with(short_lives).await;
     let ann = master.enrol(Role::Client, "ann").await;
-    let bob = master.enrol(Role::Client, "bob").await;
     let of_ann = Client::connect(&ann).await.unwrap();
+    let bob = master.enrol(Role::Client, "bob").await;
     let of_bob = Client::connect(&bob).await.unwrap();
     expired(&ann).await;
     renew(of_bob.connection(), &bob).await.ok();
