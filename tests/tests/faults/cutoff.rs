@@ -231,7 +231,7 @@ fn a_master_that_stands_still_for_less_than_the_lease_stays_the_active_one() {
         (pair.reached() > reached).then_some(())
     });
     pair.process(0).signal(Signal::STOP);
-    std::thread::sleep(Duration::from_secs(3));
+    std::thread::sleep(Duration::from_secs(2));
     pair.process(0).signal(Signal::CONT);
 
     pair.expect_once(&job, 6, &file);

@@ -132,9 +132,7 @@ fn finished_work_of_a_worker_survives_its_power_loss() {
 
     let second = ledger.submit(&grid, 1).to_string();
     for job in [&first, &second] {
-        grid.until("the task runs", &["job", "info", job], |j| {
-            (j["tasks"]["running"] == 1).then_some(())
-        });
+        grid.until_it_runs(&format!("{job}.1"));
     }
 
     // They end while the master is away: their results are in the worker's spool alone. The second

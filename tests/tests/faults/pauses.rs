@@ -9,9 +9,9 @@ use super::ledger::{Ledger, attempts};
 use super::worker;
 
 /// Leases so short that ten of them are seconds.
-const SHORT: &str = "heartbeat = \"150ms\"\nsuspect_after = \"400ms\"\nlease = \"800ms\"\n";
+const SHORT: &str = "heartbeat = \"250ms\"\nsuspect_after = \"700ms\"\nlease = \"1500ms\"\n";
 /// Ten of them.
-const TEN_LEASES: Duration = Duration::from_secs(8);
+const TEN_LEASES: Duration = Duration::from_secs(15);
 
 #[test]
 fn a_master_that_stands_still_for_ten_leases_takes_nobodys_work_away() {

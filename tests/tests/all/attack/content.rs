@@ -68,9 +68,7 @@ fn a_result_that_was_damaged_in_a_workers_spool_is_given_up_with_its_reason_and_
         go.display()
     );
     let bag = grid.submit(["--", "sh", "-c", &command]);
-    grid.until("the task runs", &["job", "info", &bag], |j| {
-        (j["tasks"]["running"] == 1).then_some(())
-    });
+    grid.until_it_runs(&format!("{bag}.1"));
     grid.kill_master();
     std::fs::write(&go, "").expect("the grid's directory can be written");
 

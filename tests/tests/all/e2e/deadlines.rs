@@ -202,7 +202,7 @@ fn an_overrunning_task_is_evicted_once_a_waiting_promise_would_be_broken() {
         .stdout;
     let why = format!("killed to make room for job {}", taken["job"]);
     assert!(told.contains(&why), "{told}");
-    all_gone(&sleep, Duration::from_secs(10));
+    all_gone(&sleep, Duration::from_secs(30));
 }
 
 #[test]
@@ -307,7 +307,7 @@ fn a_task_beyond_its_estimate_is_evicted_and_still_meets_its_deadline() {
         );
     }
 
-    all_gone(&sleep, Duration::from_secs(10));
+    all_gone(&sleep, Duration::from_secs(30));
 
     // There is time enough to do it again.
     grid.deskgrid(["job", "retry", &long]).expect_code(0);
@@ -533,7 +533,7 @@ fn a_promise_is_broken_once_a_task_has_failed_for_good() {
         "{why}"
     );
     grid.deskgrid(["job", "cancel", &job]).expect_code(0);
-    all_gone(&sleep, Duration::from_secs(10));
+    all_gone(&sleep, Duration::from_secs(30));
 }
 
 #[test]
@@ -631,7 +631,7 @@ fn a_restart_keeps_the_line_of_accepted_bags_with_the_retried_one_at_its_end() {
         [5, 6, 4].iter().is_sorted_by_key(assigned),
         "its longest task is the first still"
     );
-    all_gone(&sleep, Duration::from_secs(10));
+    all_gone(&sleep, Duration::from_secs(30));
 }
 
 #[test]

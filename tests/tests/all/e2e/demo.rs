@@ -42,7 +42,7 @@ fn the_demo_needs_nothing_but_the_program_and_leaves_a_picture_and_nothing_else(
     let output = Started::new(&mut demo).finish().expect_code(0);
 
     let mark = dir.path().to_string_lossy().into_owned();
-    all_gone(&mark, Duration::from_secs(5));
+    all_gone(&mark, Duration::from_secs(30));
     assert_eq!(alive_with(&mark), []);
 
     let picture = std::fs::read(dir.path().join("demo.png")).expect("the demo leaves a picture");

@@ -63,9 +63,7 @@ fn workers_compute_on_while_the_master_is_down_and_deliver_afterwards() {
     grid.worker("h1").start();
 
     let bag = grid.submit(["--", "sh", "-c", "sleep 1; echo done"]);
-    grid.until("the task runs", &["job", "info", &bag], |j| {
-        (j["tasks"]["running"] == 1).then_some(())
-    });
+    grid.until_it_runs(&format!("{bag}.1"));
     grid.kill_master();
     std::thread::sleep(Duration::from_secs(2)); // The outage itself: longer than the task.
     grid.start_master();
@@ -96,7 +94,7 @@ fn tasks_of_a_killed_worker_die_with_it_and_finish_elsewhere() {
     });
     grid.worker("heir").slots(2).start();
     grid.kill_worker("doomed");
-    all_gone(&format!("sleep {sleep}"), Duration::from_secs(5));
+    all_gone(&format!("sleep {sleep}"), Duration::from_secs(30));
 
     grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"])
         .expect_code(0);
@@ -200,5 +198,6 @@ fn the_counts_of_a_host_and_its_orderly_end_survive_a_killed_master() {
     grid.start_master();
     assert_eq!(finished(&grid), 5, "finished attempts are still counted");
     assert!(left(&grid.json(["host", "info", "h1"])).is_some());
-    assert_eq!(grid.json(["host", "info", "h2"])["state"], "suspect");
+    let state = &grid.json(["host", "info", "h2"])["state"];
+    assert!(state == "suspect" || state == "lost", "{state}");
 }

@@ -42,7 +42,7 @@ fn a_paused_host_freezes_its_task_and_goes_on_later() {
     grid.until_it_runs("1.1");
     fs::write(switch(&grid, "h1"), "").expect("a file can be written");
     counts(&grid, "suspended", 1);
-    eventually("the process is stopped", Duration::from_secs(5), || {
+    eventually("the process is stopped", Duration::from_secs(30), || {
         (state_of(&sleep) == Some('T')).then_some(())
     });
 
@@ -197,7 +197,7 @@ fn a_frozen_task_is_copied_to_a_host_that_would_idle() {
         "test $DESKGRID_HOST = other || sleep 600; echo $DESKGRID_HOST",
     ]);
 
-    counts(&grid, "running", 1);
+    grid.until_it_runs("1.1");
     grid.worker("other").start();
     fs::write(switch(&grid, "mine"), "").expect("a file can be written");
     grid.deskgrid(["job", "wait", "last", "--timeout", "30s"])

@@ -21,7 +21,7 @@ fn cancelling_kills_the_whole_tree_of_a_task() {
     let bag = grid.submit(["--", "sh", "-c", &stubborn(&sleep)]);
     running(&format!("sleep {sleep}"));
     grid.deskgrid(["job", "cancel", &bag]).expect_code(0);
-    all_gone(&format!("sleep {sleep}"), Duration::from_secs(20));
+    all_gone(&format!("sleep {sleep}"), Duration::from_secs(30));
     assert_eq!(job(&grid, &bag)["state"], "cancelled");
 }
 
@@ -44,7 +44,7 @@ fn a_time_limit_kills_the_whole_tree_of_a_task() {
     ])
     .expect_code(3);
 
-    all_gone(&format!("sleep {sleep}"), Duration::from_secs(5));
+    all_gone(&format!("sleep {sleep}"), Duration::from_secs(30));
     let tries = attempts(&grid, "1.1");
     assert!(
         tries[0]["reason"]
@@ -73,7 +73,7 @@ fn processes_left_by_a_task_are_killed_at_its_end() {
         "-c",
         &format!("setsid sleep {sleep} > /dev/null 2>&1 & echo started"),
     ]);
-    all_gone(&format!("sleep {sleep}"), Duration::from_secs(5));
+    all_gone(&format!("sleep {sleep}"), Duration::from_secs(30));
     assert_eq!(job(&grid, &bag)["state"], "finished");
 }
 
@@ -100,7 +100,7 @@ fn a_worker_that_is_asked_to_end_leaves_nothing_behind() {
     grid.submit(["--", "sleep", &sleep]);
     running(&format!("sleep {sleep}"));
     grid.running("h1").terminate();
-    all_gone(&format!("sleep {sleep}"), Duration::from_secs(20));
+    all_gone(&format!("sleep {sleep}"), Duration::from_secs(30));
     let mut worker = std::iter::repeat_with(|| grid.running("h1").ended());
     tests::eventually("the worker ends", Duration::from_secs(20), || {
         worker.next().flatten()

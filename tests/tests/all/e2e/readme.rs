@@ -297,7 +297,7 @@ impl Machines {
         assert_eq!(guide.peek(), None, "a block that is neither run nor listed");
         worker.interrupt();
         master.interrupt();
-        super::all_gone(&self.dir.path().to_string_lossy(), Duration::from_secs(10));
+        super::all_gone(&self.dir.path().to_string_lossy(), Duration::from_secs(30));
     }
 
     /// Has the PC join: it waits for its owner's absence, and then need not.

@@ -125,8 +125,8 @@ fn many_results_that_are_there_come_in_a_few_requests() {
         .stderr;
     assert_eq!(told.matches("is finished").count(), 300, "{told}");
     assert!(
-        began.elapsed() < Duration::from_secs(10),
-        "it took {:?}",
+        began.elapsed() < Duration::from_secs(25),
+        "one request each takes half a minute, and this {:?}",
         began.elapsed()
     );
 }

@@ -142,7 +142,7 @@ fn no_rank_runs_before_the_slowest_is_ready() {
     };
     grid.until("all of them run", &["job", "info", &solve], all_run);
     grid.deskgrid(["job", "cancel", &solve]).expect_code(0);
-    all_gone(&mark, Duration::from_secs(20));
+    all_gone(&mark, Duration::from_secs(30));
 }
 
 #[test]
