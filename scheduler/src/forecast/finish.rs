@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::forecast::overdue::holds_up;
 use crate::forecast::slots::{ComingSlot, LEAST_TASK_S, SlotTimes, fill};
-use crate::forecast::starts::{FAR_S, LifetimeLaws, PARTS};
+use crate::forecast::starts::{FAR_S, HELD_SIGMAS, LifetimeLaws, PARTS};
 use crate::policy::placement::{Placement, PlacementView};
 use crate::policy::replication::{Replicated, Replication};
 use crate::prediction::completion_law::CompletionLaw;
@@ -19,7 +19,7 @@ use crate::prediction::spread::{TaskTime, WorkLaw};
 use crate::state::foresight::{WorkPerTask, own_full_s};
 use crate::state::host::Host;
 use crate::state::job::{Job, TaskRecord};
-use crate::state::queue::WaitingTasks;
+use crate::state::queue::{TasksAhead, WaitingTasks};
 use crate::state::scheduler::Scheduler;
 
 /// The least work that a task counts for, in seconds on a host of speed 1; it bounds the ratio of
@@ -58,6 +58,45 @@ struct JobPace {
     notice_s: f64,
     /// The uncertainty of the work, as a logarithm.
     doubt: f64,
+}
+
+/// The slots that take a job's waiting tasks, as those of jobs before it leave them.
+struct SlotsLeft {
+    slots: Vec<ComingSlot>,
+    before: WorkBefore,
+}
+
+/// The tasks before those of a job: those of others that run, and those that wait.
+#[derive(Default)]
+struct WorkBefore {
+    tasks: f64,
+    /// The sum over their jobs of the squared uncertainties, as logarithms times tasks: the tasks of a job
+    /// are off together, the jobs each on their own.
+    squares: f64,
+    /// The number of jobs of unknown work.
+    unknown: f64,
+}
+
+impl WorkBefore {
+    /// Adds so many tasks of so many jobs like this one.
+    fn add(&mut self, job: &Job, tasks: f64, jobs: f64) {
+        self.tasks += tasks;
+        self.squares += (tasks * job.work_doubt()).powi(2) / jobs;
+    }
+
+    /// Returns the uncertainty of their work, as a logarithm.
+    fn doubt(&self) -> f64 {
+        self.squares.sqrt() / self.tasks.max(1.0)
+    }
+}
+
+/// The law of the completion of a job's last task, and on what it rests.
+struct ForeseenEnd<'a> {
+    law: FinishLaw<'a>,
+    /// The number of jobs before it whose work is unknown.
+    unknown: f64,
+    /// The uncertainty, in seconds, of the time at which its waiting tasks begin.
+    wait_doubt_s: f64,
 }
 
 /// The jobs that one waits for, and those that they wait for.
@@ -203,18 +242,21 @@ impl Scheduler {
         }
 
         let pace = self.job_pace(job, now)?;
-        let (law, unknown) = self.finish_law(job, &pace, (pace.work, before), now)?;
-        if !unknown {
-            return Self::interval(job, &pace, [&law; 3], now);
+        let end = self.finish_law(job, &pace, (pace.work, before), now)?;
+        if end.unknown <= 0.0 {
+            return Self::interval(job, &pace, [&end; 3], now);
         }
 
-        // Tasks of others' unknown work may take anything that tasks took here.
+        // Tasks of others' unknown work may take anything that tasks took here; several jobs are hardly
+        // all of the longest or of the shortest ones.
         let laws = LifetimeLaws::of(self, now);
-        let law = |part: f64| {
-            let work = WorkPerTask::computing(laws.unknown_s(part));
-            Some(self.finish_law(job, &pace, (work, before), now)?.0)
+        let usual_s = laws.unknown_s(0.5);
+        let end = |part: f64| {
+            let off = (laws.unknown_s(part) / usual_s).ln() / end.unknown.sqrt();
+            let work = WorkPerTask::computing(usual_s * off.exp());
+            self.finish_law(job, &pace, (work, before), now)
         };
-        let [low, middle, high] = PARTS.map(law);
+        let [low, middle, high] = PARTS.map(end);
         Self::interval(job, &pace, [&low?, &middle?, &high?], now)
     }
 
@@ -222,20 +264,23 @@ impl Scheduler {
     fn interval(
         job: &Job,
         pace: &JobPace,
-        [low, middle, high]: [&FinishLaw<'_>; 3],
+        [low, middle, high]: [&ForeseenEnd<'_>; 3],
         now: Time,
     ) -> Option<Prediction> {
-        let end_s = |law: &FinishLaw<'_>, part: f64| {
-            let finish_s = law.quantile_s(0.5);
-            let rough = Self::rough(job) + LATENCY_S / finish_s;
-            let rough = rough.hypot(pace.spread.as_ref().map_or(0.0, WorkLaw::doubt));
-            let rough = rough.hypot(pace.doubt);
-            let off = (law.quantile_s(part) / finish_s).ln();
+        let spread_doubt = pace.spread.as_ref().map_or(0.0, WorkLaw::doubt);
+        let end_s = |end: &ForeseenEnd<'_>, part: f64| {
+            let finish_s = end.law.quantile_s(0.5);
+            let doubt = spread_doubt
+                .hypot(pace.doubt)
+                .hypot(end.wait_doubt_s / finish_s);
+            let rough = Self::rough(job) + (LATENCY_S / finish_s).ln_1p();
+            let rough = rough.hypot(HELD_SIGMAS * doubt);
+            let off = (end.law.quantile_s(part) / finish_s).ln();
             finish_s * off.hypot(rough).copysign(part - 0.5).exp()
         };
 
         let at = |s: f64| now + Span::from_secs_f64(s.min(FAR_S));
-        let finish_s = middle.quantile_s(0.5);
+        let finish_s = middle.law.quantile_s(0.5);
         finish_s.is_finite().then(|| Prediction {
             finish: at(finish_s),
             low: at(end_s(low, PARTS[0])),
@@ -254,14 +299,14 @@ impl Scheduler {
     }
 
     /// Returns the law of the completion of the job's last task, if other jobs' tasks of unknown work are
-    /// like `unknown`, and if those that it waits for have ended; and whether there are any such tasks.
+    /// like `unknown`, and if those that it waits for have ended.
     fn finish_law(
         &self,
         job: &Job,
         pace: &JobPace,
         (unknown, before): (WorkPerTask, &JobsBefore),
         now: Time,
-    ) -> Option<(FinishLaw<'_>, bool)> {
+    ) -> Option<ForeseenEnd<'_>> {
         let begun = job
             .records
             .iter()
@@ -288,11 +333,14 @@ impl Scheduler {
         // Begun tasks that cannot be predicted where they are count as waiting.
         let waiting = (job.attempts_due(false) + job.after.tasks.len()) as f64 + lost.len() as f64;
         let mut queue_s = 0.0;
-        let mut any_unknown = false;
+        let mut unknown_jobs = 0.0;
+        let mut wait_doubt_s = 0.0;
         if waiting > 0.0 {
-            let (slots, any) = self.slots_left(job, pace, waiting, (unknown, before), now);
-            any_unknown = any;
-            for (start_s, law) in self.last_round(job, pace, waiting, &slots)? {
+            let left = self.slots_left(job, pace, waiting, (unknown, before), now);
+            unknown_jobs = left.before.unknown;
+            let free_s = left.slots.iter().map(|coming| coming.slot.free_s);
+            wait_doubt_s = left.before.doubt() * free_s.fold(FAR_S, f64::min);
+            for (start_s, law) in self.last_round(job, pace, waiting, &left.slots)? {
                 queue_s = f64::max(queue_s, start_s);
                 ends.push((Laws::from_elem(law, 1), false));
             }
@@ -315,8 +363,11 @@ impl Scheduler {
                 sigma: pace.spread.map(|spread| spread.sigma),
             }
         });
-        let law = FinishLaw::new(ends.collect(), self.foresight.curves())?;
-        Some((law, any_unknown))
+        Some(ForeseenEnd {
+            law: FinishLaw::new(ends.collect(), self.foresight.curves())?,
+            unknown: unknown_jobs,
+            wait_doubt_s,
+        })
     }
 
     /// Whether it is known that a task is held up, so that the policy copies it as soon as a slot is idle.
@@ -335,12 +386,12 @@ impl Scheduler {
     }
 
     fn job_pace(&self, job: &Job, now: Time) -> Option<JobPace> {
-        let spread = self.spread(job);
+        let spread = self.spread(job, now);
         let measured_s = spread.map(|law| law.mean_s());
         let measured_s = measured_s.or_else(|| job.pace.mean_work_s());
         let work_s = match measured_s {
             Some(measured_s) => job.weighed_s(measured_s),
-            None => self.usual_work(job, now)?.mean_s,
+            None => self.typical_work_s(job, now)?,
         };
 
         let work = job.takes(work_s.max(LEAST_WORK_S));
@@ -357,13 +408,14 @@ impl Scheduler {
 
     /// Returns the law of the work of a job's tasks: of those that are done, and of what some of the
     /// others have done so far.
-    fn spread(&self, job: &Job) -> Option<WorkLaw> {
+    fn spread(&self, job: &Job, now: Time) -> Option<WorkLaw> {
         let live = job.records.values().flat_map(|record| &record.live);
         let work = job.takes(0.0);
         let works = live.take(CENSORED).filter_map(|copy| {
             let host = self.hosts.table.get(&copy.host)?;
             let load = host.books.get(&copy.attempt)?;
-            Some(load.ran.secs() * work.rate(host.speed.factor()))
+            let share = self.foresight.mean_share(host, load, now);
+            Some(load.ran.secs() * work.rate(host.speed.factor() * share))
         });
         job.pace.law(&works.collect::<Vec<_>>())
     }
@@ -392,8 +444,7 @@ impl Scheduler {
         laws.collect()
     }
 
-    /// Returns the slots that take the job's tasks, as those of jobs before it leave them; and whether any of
-    /// these is of unknown work.
+    /// Returns the [`SlotsLeft`] to the job by those before it.
     fn slots_left(
         &self,
         job: &Job,
@@ -401,16 +452,18 @@ impl Scheduler {
         waiting: f64,
         (unknown, before): (WorkPerTask, &JobsBefore),
         now: Time,
-    ) -> (Vec<ComingSlot>, bool) {
+    ) -> SlotsLeft {
         let mut times = SlotTimes::of(self, unknown, &before.jobs, usize::MAX, now);
         let needs = &job.rules.needs;
         let allowed = self.allowed(job.user, now).filter(|_| !job.is_held());
         let mut own_ahead = Vec::new();
+        let mut others = self.running_of_others(job, before, now);
         if job.is_held() {
             times.pass(before.ends.finish.since(now).secs());
         } else {
             let own = WaitingTasks::like(waiting, pace.work);
             for ahead in self.ahead_of(job.rank, own, times.slots(), now) {
+                self.add_waiting(&mut others, &ahead);
                 if ahead.own && allowed.is_some() {
                     own_ahead.push(ahead);
                 } else {
@@ -432,7 +485,45 @@ impl Scheduler {
                 .iter()
                 .for_each(|ahead| fill(&mut slots, pace.work, ahead));
         }
-        (slots, times.unknown)
+        SlotsLeft {
+            slots,
+            before: others,
+        }
+    }
+
+    /// Returns the running tasks of other jobs, of those that will not have ended before the job starts.
+    fn running_of_others(&self, job: &Job, before: &JobsBefore, now: Time) -> WorkBefore {
+        let hosts = self.hosts.table.values();
+        let running = hosts.flat_map(|host| host.books.attempts());
+        let mut tasks = BTreeMap::<JobId, f64>::new();
+        for attempt in running {
+            *tasks.entry(attempt.task.job).or_default() += 1.0;
+        }
+        tasks.remove(&job.rank.job);
+        tasks.retain(|id, _| !before.jobs.contains(id));
+
+        let mut others = WorkBefore::default();
+        for (id, tasks) in tasks {
+            let Some(other) = self.jobs.table.get(&id) else {
+                continue;
+            };
+            others.add(other, tasks, 1.0);
+            others.unknown += f64::from(self.usual_work(other, now).is_none());
+        }
+        others
+    }
+
+    /// Adds waiting tasks, of as many jobs as if all had as many as the one that they are like.
+    fn add_waiting(&self, before: &mut WorkBefore, ahead: &TasksAhead) {
+        let Some(like) = self.jobs.table.get(&ahead.like) else {
+            return;
+        };
+        let of_one = like.attempts_due(false).max(1) as f64;
+        let jobs = (ahead.tasks.tasks / of_one).max(1.0);
+        before.add(like, ahead.tasks.tasks, jobs);
+        if ahead.tasks.unknown > 0.0 {
+            before.unknown += (jobs * ahead.tasks.unknown / ahead.tasks.tasks).max(1.0);
+        }
     }
 
     /// Returns the seconds that a task of the job takes less than one that its host gets only when it has

@@ -49,7 +49,6 @@ struct Gather<'a> {
     over: &'a BTreeSet<JobId>,
     works: BTreeMap<JobId, Option<WorkPerTask>>,
     stays_s: BTreeMap<u32, f64>,
-    unknown: bool,
 }
 
 impl Gather<'_> {
@@ -105,7 +104,6 @@ impl Gather<'_> {
             let job = scheduler.jobs.table.get(&job)?;
             scheduler.usual_work(job, now)
         });
-        self.unknown |= known.is_none();
 
         let work = known.unwrap_or(self.work);
         let start_cost = scheduler.settings.start_cost;
@@ -138,8 +136,6 @@ pub(super) struct SlotTimes<'a> {
     hosts: Vec<HostTimes<'a>>,
     /// The number of hosts that each of them stands for.
     each: usize,
-    /// Whether some of the tasks that take them first are of unknown work.
-    pub(super) unknown: bool,
 }
 
 impl HostTimes<'_> {
@@ -197,7 +193,6 @@ impl<'a> SlotTimes<'a> {
             over,
             works: BTreeMap::new(),
             stays_s: BTreeMap::new(),
-            unknown: false,
         };
 
         let some = hosts.into_iter().skip(each / 2).step_by(each);
@@ -206,7 +201,6 @@ impl<'a> SlotTimes<'a> {
             scheduler,
             hosts,
             each,
-            unknown: gather.unknown,
         }
     }
 
@@ -271,7 +265,6 @@ impl<'a> SlotTimes<'a> {
         let Some(like) = self.scheduler.jobs.table.get(&ahead.like) else {
             return;
         };
-        self.unknown |= ahead.tasks.unknown > 0.0;
         let tasks = ahead.tasks.tasks / self.each as f64;
         let work = among(&ahead.tasks, unknown);
         let rooms: Vec<_> = self.rooms(work, &like.rules.needs).collect();

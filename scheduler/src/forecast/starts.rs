@@ -103,7 +103,7 @@ const ROUGH_REST: f64 = 0.28;
 const LEAST_LEFT_S: f64 = 0.05;
 const LONGEST_SIGMAS: f64 = 6.0;
 /// The deviations of a normal law between which [`HELD`] of it lie.
-const HELD_SIGMAS: f64 = 1.2816;
+pub(super) const HELD_SIGMAS: f64 = 1.2816;
 /// The quantiles of the start that are returned.
 pub(super) const PARTS: [f64; 3] = [(1.0 - HELD) / 2.0, 0.5, (1.0 + HELD) / 2.0];
 

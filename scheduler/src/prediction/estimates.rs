@@ -52,6 +52,8 @@ const MIDDLE: f64 = 2.563;
 pub(crate) struct Usual {
     /// The mean work of a task, in seconds on a host of speed 1, where enough are known.
     pub(crate) work_s: Option<f64>,
+    /// The geometric mean of the same.
+    pub(crate) typical_s: Option<f64>,
     /// The spread of tasks' works, as a logarithm.
     pub(crate) spread: f64,
     /// The estimate of the user, corrected by how earlier ones turned out.
@@ -66,6 +68,7 @@ impl Default for Usual {
     fn default() -> Self {
         Self {
             work_s: None,
+            typical_s: None,
             spread: 0.0,
             estimate_s: None,
             doubt: UNPROVEN,
@@ -211,11 +214,16 @@ impl EstimateSource {
 
     fn usual(&self, estimate: Option<Span>) -> Usual {
         let works = self.works_s.iter().map(|work_s| f64::from(*work_s));
-        let mean_s = works.sum::<f64>() / self.works_s.len() as f64;
+        let number = self.works_s.len() as f64;
+        let logs = works.clone().map(|work_s| work_s.max(1e-3).ln());
+        let typical_s = (logs.sum::<f64>() / number).exp();
+        let mean_s = works.sum::<f64>() / number;
+        let known = self.tasks >= FIRST_RUNS;
         let jobs = self.jobs_compared() as f64;
         let sigma = spread(&self.ratios);
         Usual {
-            work_s: (self.tasks >= FIRST_RUNS).then_some(mean_s),
+            work_s: known.then_some(mean_s),
+            typical_s: known.then_some(typical_s),
             spread: spread(&self.works_s),
             estimate_s: estimate
                 .and_then(|estimate| self.corrected(Some(estimate)))

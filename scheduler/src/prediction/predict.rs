@@ -160,8 +160,11 @@ pub(crate) fn last_tasks(
 pub(crate) const UNKNOWN: (f64, f64) = (0.7, 2.0);
 /// The least distance of an interval's ends from its middle, as a logarithm of the time left, and
 /// the shortest time that counts as left, in seconds.
-const LEAST_WIDTH: f64 = 0.02;
+const LEAST_WIDTH: f64 = 0.1;
 const LEAST_LEFT_S: f64 = 0.1;
+/// The most by which earlier errors move an end of an interval away from its middle, as a logarithm: a score
+/// of a narrow interval says little about a wide one.
+const MOST_WIDER: f64 = std::f64::consts::LN_10;
 
 impl Prediction {
     /// Returns a prediction at `now` of which no more than the middle is known.
@@ -197,7 +200,9 @@ impl Prediction {
     pub(crate) fn corrected(self, now: Time, low: f64, high: f64) -> Self {
         let (middle, below, above) = self.widths(now);
         let at = |score: f64| {
-            let off = score * if score < 0.0 { below } else { above };
+            let width = if score < 0.0 { below } else { above };
+            let wider = (score.abs() - 1.0) * width;
+            let off = (width + wider.min(MOST_WIDER)).copysign(score);
             now + Span::from_secs_f64((middle + off).exp())
         };
         Self {
@@ -306,6 +311,16 @@ mod tests {
         assert_eq!(wider.finish, prediction.finish);
         let shifted = prediction.corrected(made, 0.5, 1.0);
         assert_eq!(shifted.low, prediction.finish, "the middle lies inside");
+    }
+
+    #[test]
+    fn errors_of_narrow_intervals_widen_a_wide_one_by_a_bounded_factor() {
+        let prediction = Prediction::roughly(Time(0), Time(0) + Span::from_secs(60));
+        let wide = prediction.corrected(Time(0), -40.0, 40.0);
+        let high_s = wide.high.since(Time(0)).secs();
+        let low_s = wide.low.since(Time(0)).secs();
+        assert!((1_199.0..1_201.0).contains(&high_s), "{high_s}");
+        assert!((4.1..4.3).contains(&low_s), "{low_s}");
     }
 
     #[test]

@@ -11,6 +11,12 @@ const PRIOR_SIGMA: f64 = 0.1;
 /// The standard deviation that the logarithms of run times of equal tasks have: by what owners leave
 /// of their hosts. It is in every prediction, and is taken off what is measured.
 const HOSTS_SIGMA: f64 = 0.15;
+/// The bounds of the standard deviation of a job's own tasks, and of what few of them leave open: the first
+/// tasks that end while others run for long are no reason to expect years.
+const MOST_SIGMA: f64 = 1.5;
+const MOST_DOUBT: f64 = 1.0;
+/// The most running tasks that count for each finished one; more of them count as so many together.
+const RUNNING_PER_DONE: f64 = 2.0;
 /// The passes of the fit; further ones change nothing that matters.
 const PASSES: u32 = 12;
 
@@ -60,29 +66,32 @@ impl WorkLaw {
         let (mut mu, mut sigma) = moments(done.count, done.sum, done.squares);
         let begun = running_s.iter().copied().filter(|work_s| *work_s > 0.0);
         let begun: Vec<f64> = begun.map(f64::ln).collect();
+        let weight = (RUNNING_PER_DONE * done.count / begun.len() as f64).min(1.0);
 
         for _ in 0..PASSES {
             let (mut sum, mut squares) = (done.sum, done.squares);
             for log in &begun {
                 let z = (log - mu) / sigma;
                 let beyond = sigma * hazard(z);
-                sum += mu + beyond;
-                squares += mu * mu + sigma * sigma + beyond * (log + mu);
+                sum += weight * (mu + beyond);
+                squares += weight * (mu * mu + sigma * sigma + beyond * (log + mu));
             }
-            (mu, sigma) = moments(done.count + begun.len() as f64, sum, squares);
+            let count = done.count + weight * begun.len() as f64;
+            (mu, sigma) = moments(count, sum, squares);
         }
 
         let own = sigma * sigma - HOSTS_SIGMA * HOSTS_SIGMA;
         (own > 0.0).then(|| Self {
             mu,
-            sigma: own.sqrt(),
+            sigma: own.sqrt().min(MOST_SIGMA),
             count: done.count,
         })
     }
 
     /// Returns the standard deviation of the logarithm of `mean_s`, as it stands on few tasks.
     pub(crate) fn doubt(&self) -> f64 {
-        self.sigma * ((1.0 + 0.5 * self.sigma * self.sigma) / self.count).sqrt()
+        let doubt = self.sigma * ((1.0 + 0.5 * self.sigma * self.sigma) / self.count).sqrt();
+        doubt.min(MOST_DOUBT)
     }
 
     /// Returns the mean work of a task.
@@ -187,6 +196,15 @@ mod tests {
         let law = WorkLaw::fit(&sums(done_s), &censored_s).expect("tasks are done");
         assert!((law.mean_s() / 119.7 - 1.0).abs() < 0.1, "{law:?}");
         assert!((law.sigma / 0.6 - 1.0).abs() < 0.15, "{law:?}");
+    }
+
+    #[test]
+    fn one_quick_task_is_no_reason_to_expect_days_of_those_that_run() {
+        let law = WorkLaw::fit(&sums([1.0]), &[60.0; 20]).expect("they differ");
+        assert!((60.0..600.0).contains(&law.mean_s()), "{law:?}");
+        assert!(law.doubt() <= 1.0, "{law:?}");
+        let law = WorkLaw::fit(&sums([0.05, 60.0]), &[]).expect("they differ");
+        assert!(law.mean_s() < 60.0 && law.doubt() <= 1.0, "{law:?}");
     }
 
     #[test]

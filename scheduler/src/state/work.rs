@@ -56,12 +56,12 @@ impl Job {
 
     /// Returns the uncertainty of the mean work of its tasks, as a logarithm.
     pub(crate) fn work_doubt(&self) -> f64 {
-        match self.estimate_s() {
-            _ if self.pace.count() > 0.0 => 0.0,
+        let before = match self.estimate_s() {
             Some(_) => self.usual.doubt,
             None if self.reports_progress => 0.0,
             None => USUALLY.max(self.usual.spread),
-        }
+        };
+        before / (1.0 + self.pace.count())
     }
 
     /// Returns the same, or the usual work of its user and program where nothing else is known.
@@ -115,5 +115,15 @@ impl Scheduler {
         let known = self.foresight.work_of(job, &self.hosts, now);
         let otherwise_s = || job.stack.mean_s().or(job.usual.work_s);
         known.or_else(|| Some(job.takes(otherwise_s()?)))
+    }
+
+    /// Returns the work of a task of this one job, in seconds on a host of speed 1, from the same: jobs of
+    /// its user and program take less than their mean more often than not.
+    pub(crate) fn typical_work_s(&self, job: &Job, now: Time) -> Option<f64> {
+        let known = self.foresight.work_of(job, &self.hosts, now);
+        let known_s = known.map(|work| work.mean_s);
+        known_s
+            .or_else(|| job.stack.mean_s())
+            .or(job.usual.typical_s)
     }
 }

@@ -320,3 +320,50 @@ fn all_hosts_are_waited_for_although_one_may_always_be_away() {
     assert_about(used_s, 24.0);
     assert_about(used_s, wait.median_s.expect("also by the law"));
 }
+
+#[test]
+fn the_upper_end_of_an_interval_stays_near_while_the_predicted_end_comes_close() {
+    let mut w = World::new();
+    let host = taught(&mut w, 1.0, 30, s(20), 1.0);
+    let job = w.job(1).submit();
+    w.moves(host, Phase::Running);
+
+    for _ in 0..240 {
+        w.pass(Span::from_secs_f64(0.1));
+        let found = w.scheduler.predict(job, w.now).expect("its work is known");
+        let left_s = found.finish.since(w.now).secs();
+        let high_s = found.high.since(w.now).secs();
+        assert!(
+            high_s < 5.0 + 3.0 * left_s,
+            "{left_s} s, at most {high_s} s"
+        );
+    }
+}
+
+#[test]
+fn one_job_is_expected_to_take_the_geometric_mean_of_earlier_ones_of_its_program() {
+    let mut w = World::new();
+    let host = w.host(1).joins();
+    for run in 0..20 {
+        let ran = s([2, 128][run % 2]);
+        w.job(1).submit();
+        let attempt = w.attempt_on(host);
+        w.moves(host, Phase::Running);
+        w.pass(ran);
+        w.ends(host, attempt, Outcome::Succeeded, ran);
+    }
+    let next = w.job(1).submit();
+    assert_about(finish_s(&w, next), 16.0);
+}
+
+#[test]
+fn the_end_of_a_job_is_as_uncertain_as_the_work_before_it() {
+    let mut w = World::new();
+    let host = taught(&mut w, 1.0, 30, s(60), 1.0);
+    w.job(1).user("bob").estimate(s(60)).submit();
+    w.moves(host, Phase::Running);
+    let own = w.job(1).policy("FCFS").estimate(s(1)).submit();
+    let told = w.scheduler.predict(own, w.now).expect("its work is told");
+    let [low_s, high_s] = [told.low, told.high].map(|end| end.since(w.now).secs());
+    assert!(high_s > 3.0 * low_s, "{low_s} to {high_s} s");
+}
