@@ -18,16 +18,15 @@ use std::time::Duration;
 use common::host::{HostFacts, Status};
 use common::owner::StatusReport;
 use common::progress::ProgressReport;
-use common::wire::stream::Open;
 use common::wire::worker::{BUSY_EVERY, TailOrder, ToMaster, ToWorker};
 use common::{AttemptId, Completion, Span, Time};
 use link::Identity;
 use link::identity::LinkInfo;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
-use crate::attempt::live::LiveOutput;
+use crate::attempt::live::{self, LOOKERS, LiveOutput};
 use crate::attempt::{AttemptOrder, Workshop, read_progress};
 use crate::cache::Cache;
 use crate::config::{Config, mebibytes};
@@ -244,6 +243,7 @@ pub async fn run(
         spooling,
         tell,
         attempts: BTreeMap::new(),
+        lookers: Arc::new(Semaphore::new(LOOKERS)),
         uplink: None,
         gauge,
         accounts: Arc::default(),
@@ -395,6 +395,8 @@ struct Shell {
     spooling: SpoolThread,
     tell: UnboundedSender<LoopInput>,
     attempts: BTreeMap<AttemptId, AttemptHandle>,
+    /// The turns of those who look at the output of attempts.
+    lookers: Arc<Semaphore>,
     uplink: Option<(Uplink, Beats)>,
     gauge: Gauge,
     accounts: Arc<Mutex<Accounts>>,
@@ -729,12 +731,10 @@ impl Shell {
 
         let connection = uplink.connection().clone();
         let live = self.attempts.get(&attempt).map(|of| of.live.stream(stream));
+        let lookers = Arc::clone(&self.lookers);
         tokio::spawn(async move {
-            let shown = match live {
-                Some(live) => live.send(connection, ticket, from).await,
-                None => connection.open(&Open::Tail { ticket }).await.map(drop),
-            };
-            if let Err(error) = shown {
+            let shown = live::show(live, &lookers, connection, (ticket, from));
+            if let Err(error) = shown.await {
                 tracing::debug!(%attempt, %error, "its output cannot be shown");
             }
         });

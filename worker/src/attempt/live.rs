@@ -16,8 +16,9 @@ use tokio::sync::{Semaphore, watch};
 const RING: usize = 64 * 1024;
 /// The pause in which further output is gathered before it is sent.
 const GATHER: Duration = Duration::from_millis(100);
-/// The most who look at one stream at a time: those who look at one task keep nobody from another.
-const LOOKERS: usize = 16;
+/// The most who look at output at a time, at all tasks of a worker together. Each takes one of the streams
+/// that the master lets a worker open, and half of them are left for inputs and results.
+pub(crate) const LOOKERS: usize = 8;
 
 /// One stream of a command while it runs.
 #[derive(Debug)]
@@ -28,8 +29,6 @@ pub(crate) struct LiveStream {
     seen: watch::Sender<(u64, bool)>,
     /// The file that has the beginning of a long stream while the command runs.
     path: PathBuf,
-    /// The turns of those who look.
-    turns: Semaphore,
 }
 
 /// Both streams of a command.
@@ -37,6 +36,23 @@ pub(crate) struct LiveStream {
 pub(crate) struct LiveOutput {
     pub(super) out: Arc<LiveStream>,
     pub(super) err: Arc<LiveStream>,
+}
+
+/// Shows a stream to one who looks, when it is his turn; one that is not there any more ends at once.
+pub(crate) async fn show(
+    live: Option<Arc<LiveStream>>,
+    lookers: &Semaphore,
+    connection: Connection,
+    (ticket, from): (u64, Option<u64>),
+) -> Result<(), LinkError> {
+    let _turn = tokio::select! {
+        turn = lookers.acquire() => turn,
+        lost = connection.closed() => return Err(lost),
+    };
+    match live {
+        Some(live) => live.send(connection, ticket, from).await,
+        None => connection.open(&Open::Tail { ticket }).await.map(drop),
+    }
 }
 
 impl LiveOutput {
@@ -70,7 +86,6 @@ impl LiveStream {
             ring: Mutex::default(),
             seen: watch::Sender::new((0, false)),
             path,
-            turns: Semaphore::new(LOOKERS),
         })
     }
 
@@ -133,16 +148,12 @@ impl LiveStream {
 
     /// Sends the stream as [`TailPart`]s over a QUIC stream of its own, which names the master's `ticket`: from byte
     /// `from` on (`None`: the newest bytes) until it ends, or nobody looks any more.
-    pub(crate) async fn send(
+    async fn send(
         self: Arc<Self>,
         connection: Connection,
         ticket: u64,
         from: Option<u64>,
     ) -> Result<(), LinkError> {
-        let Ok(_turn) = self.turns.try_acquire() else {
-            tracing::warn!("too many look at the output of one task: one more gets nothing");
-            return Ok(());
-        };
         let mut channel = connection.open(&Open::Tail { ticket }).await?;
         // Whatever else is sent goes first.
         let _ = channel.tx.raw().set_priority(-1);

@@ -537,6 +537,34 @@ fn open_streams_end_when_their_token_is_revoked() {
 }
 
 #[test]
+fn many_who_follow_an_output_keep_no_results_on_its_host() {
+    let mut grid = Grid::start();
+    grid.worker("h1")
+        .slots(2)
+        .config("confinement = \"process\"")
+        .start();
+    let job = grid.submit(["--", "sh", "-c", "echo one; exec sleep 600"]);
+    grid.until_it_runs(&format!("{job}.1"));
+
+    let own = master(&grid, "user", "client");
+    let output = format!("/api/v1/jobs/{job}/tasks/1/stdout?follow=1");
+    let open = || own.open("GET", &output, None).expect("a stream").1;
+    let mut followers: Vec<_> = (0..24).map(|_| open()).collect();
+    assert_eq!(followers[0].line().as_deref(), Some("one"));
+
+    let write = "head -c 300000 /dev/zero > out.bin";
+    let bag = grid.submit(["--output-file", "out.bin", "--", "sh", "-c", write]);
+    grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"])
+        .expect_code(0);
+
+    // Those for whom there was no room come on as others leave.
+    drop(followers.drain(..16));
+    for mut follower in followers {
+        assert_eq!(follower.line().as_deref(), Some("one"));
+    }
+}
+
+#[test]
 fn a_long_output_is_followed_from_its_first_byte_to_its_last() {
     let mut grid = Grid::start();
     grid.worker("h1")
