@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import io
 import os
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from world import World, eventually
 
 import deskgrid
 from deskgrid import Grid
+from deskgrid._unpack import unpack
 
 
 def test_a_bag_is_one_job_with_a_task_for_each_call(grid: Grid) -> None:
@@ -188,6 +191,23 @@ def test_outputs_that_have_no_place_here_are_an_error_and_stay_in_their_archive(
     assert "tar -xf" in raised.value.hint and "`out/b`: it is a link that leads out" in str(raised.value)
     assert (tmp_path / "out/good").read_text() == "good\n"
     assert (tmp_path / "deskgrid-apart.tar").exists() and not os.path.lexists(tmp_path / "out/b")
+
+
+def test_entries_that_cannot_be_made_keep_no_others_in_the_archive(tmp_path: Path) -> None:
+    archive = tmp_path / "deskgrid-apart.tar"
+    with tarfile.open(archive, "w", format=tarfile.GNU_FORMAT) as tar:
+        long = tarfile.TarInfo("a" * 300)
+        long.type, long.linkname = tarfile.SYMTYPE, "x"
+        tar.addfile(long)
+        good = tarfile.TarInfo("good")
+        good.size = 3
+        tar.addfile(good, io.BytesIO(b"yes"))
+        sparse = tarfile.TarInfo("holes")
+        sparse.type = tarfile.GNUTYPE_SPARSE
+        tar.addfile(sparse)
+    made, left = unpack(archive, None)
+    assert made == [tmp_path / "good"] and made[0].read_bytes() == b"yes"
+    assert len(left) == 2 and not (tmp_path / "holes").exists()
 
 
 def test_a_program_is_one_whatever_its_labels_are(grid: Grid, world: World) -> None:

@@ -259,17 +259,21 @@ pub(super) async fn run(
         .await?;
     earlier.save();
     let finishing = async {
+        let mut failure = None;
         for (at, archive) in archives {
             let stays = unfinished.state_of(archive.task) == TaskState::Finished;
-            let unpacked = unpack(archive, stays, into.force, &mut earlier);
-            document.files[at].unpacked = unpacked.await?;
+            match unpack(archive, stays, into.force, &mut earlier).await {
+                Ok(entries) => document.files[at].unpacked = entries,
+                // The archives of other tasks are unpacked all the same.
+                Err(first) => drop(failure.get_or_insert(first)),
+            }
         }
         tell(&left_apart(apart, &document.files));
         if let Some(file) = &into.manifest {
             let items = session.tasks(job.job, tasks, Vec::new()).await?;
             write_manifest(file, &document.files, &items)?;
         }
-        Ok(())
+        failure.map_or(Ok(()), Err)
     };
     interruptible(finishing, || transfer.interruption(bytes)).await?;
     let text = || document.summary(kept, replaced);
@@ -433,7 +437,7 @@ fn warned(output: &OutputView) -> impl Iterator<Item = FetchedWarning> {
             .files
             .iter()
             .map(|file| file.path.to_string())
-            .find(|name| is_archive(name) && warning.contains(&format!("`{name}`"))),
+            .find(|name| is_archive(name) && tells_of(warning, name)),
     })
 }
 
@@ -459,6 +463,15 @@ fn left_apart(warnings: Vec<FetchedWarning>, files: &[FetchedFile]) -> Vec<Fetch
         .collect();
     let left = |warned: &FetchedWarning| !unpacked.contains(warned.task.as_str());
     warnings.into_iter().filter(left).collect()
+}
+
+/// Whether a worker's warning says that outputs lie in this archive. Others may quote a task's own file of that
+/// name.
+fn tells_of(warning: &str, archive: &str) -> bool {
+    let of = format!("of its outputs lie in `{archive}`: ");
+    warning
+        .split_once(' ')
+        .is_some_and(|(count, rest)| count.parse::<u64>().is_ok() && rest.starts_with(&of))
 }
 
 /// Whether a file of this name can be an [`APART_ARCHIVE`].
@@ -496,7 +509,7 @@ fn wanted(outputs: &[OutputView], dir: &Path, dirs: TaskDirs) -> Result<Vec<Want
             })?;
             let path = base.join(&name);
             let apart = is_archive(name.as_str())
-                && (output.warnings.iter()).any(|said| said.contains(&format!("`{name}`")));
+                && (output.warnings.iter()).any(|said| tells_of(said, name.as_str()));
             let Entry::Vacant(free) = all.entry(path.clone()) else {
                 return Err(Failure::new(
                     Exit::Error,
@@ -714,6 +727,22 @@ mod tests {
             files,
             warnings: Vec::new(),
             removed: false,
+        }
+    }
+
+    #[test]
+    fn only_the_warning_about_an_archive_makes_a_file_one() {
+        let name = "deskgrid-apart.tar";
+        assert!(tells_of(
+            "2 of its outputs lie in `deskgrid-apart.tar`: a link, a pipe",
+            name
+        ));
+        for quoting in [
+            "`x:`deskgrid-apart.tar``: it has a colon",
+            "`2 of its outputs lie in `deskgrid-apart.tar`: a link`: it has a colon",
+            "2 of its outputs lie in `_deskgrid-apart.tar`: a link",
+        ] {
+            assert!(!tells_of(quoting, name), "{quoting}");
         }
     }
 

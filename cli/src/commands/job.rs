@@ -315,7 +315,7 @@ fn promise(job: &JobView, now: Time) -> [Option<String>; 3] {
     let time = |time: Time| format!("{} ({})", when::relative(time, now), when::date(time));
     let why = if view.probation { ", on probation" } else { "" };
     let promised = format!(
-        "{}, {:.0} % likely{why}",
+        "{}, {:.0} % likely when it was made{why}",
         time(view.finish),
         100.0 * view.probability
     );

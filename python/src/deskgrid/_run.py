@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tarfile
+import uuid
 from collections.abc import Container
 from pathlib import Path
 
@@ -96,16 +98,21 @@ class TaskOutput:
 
     def _is_archive(self, name: str) -> bool:
         """Whether outputs lie in this file that cannot be files everywhere."""
-        return name.lstrip("_") == ARCHIVE and any(f"`{name}`" in warning for warning in self.warnings)
+        # Other warnings may quote a file of that name which the task has left itself.
+        told = re.compile(rf"[0-9]+ of its outputs lie in `{re.escape(name)}`: ")
+        return name.lstrip("_") == ARCHIVE and any(told.match(warning) for warning in self.warnings)
 
     def _save(self, name: str, into: str | Path) -> Path:
         """Writes a file once it is whole."""
         path = Path(into, name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_name(path.name + ".new")
-        with open(new, "wb") as file:
-            self._api.fetch(f"{self._path}/files/{name}", file)
-        new.replace(path)
+        new = path.with_name(f".deskgrid-{uuid.uuid4().hex}")
+        try:
+            with open(new, "wb") as file:
+                self._api.fetch(f"{self._path}/files/{name}", file)
+            new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)
         return path
 
 

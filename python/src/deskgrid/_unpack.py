@@ -50,7 +50,7 @@ def unpack(archive: Path, only: Container[str] | None = None) -> tuple[list[Path
         for entry in sorted(wanted, key=lambda entry: entry.issym()):
             try:
                 made.append(_make(archive.parent, tar, entry))
-            except (_Left, ValueError) as why:
+            except (_Left, ValueError, OSError) as why:
                 # A name that is no UTF-8 could not be printed.
                 name = entry.name.encode(errors="surrogateescape").decode(errors="replace")
                 left.append(f"`{name}`: {why}")
@@ -68,7 +68,7 @@ def _make(base: Path, tar: tarfile.TarFile, entry: tarfile.TarInfo) -> Path:
         raise _Left(_OTHER_CASE)
     if entry.issym():
         _link(base, path, entry.linkname)
-    elif entry.isreg():
+    elif entry.type in (tarfile.REGTYPE, tarfile.AREGTYPE) and not entry.issparse():
         content = tar.extractfile(entry)
         assert content is not None
         _write(path, content, 0o777 if entry.mode & 0o100 else 0o666)
