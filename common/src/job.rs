@@ -81,6 +81,9 @@ impl SubmitOptions {
         if self.deadline.is_some() && job.rules.deadline != Some(Span::ZERO) {
             return Err(BadJob::TwoDeadlines);
         }
+        if job.rules.estimate == Some(Span::ZERO) {
+            return Err(BadJob::NoTimeForAll);
+        }
         if self.labels.len() > MAX_LABELS {
             return Err(BadJob::TooManyLabels(self.labels.len()));
         }
@@ -479,6 +482,9 @@ pub enum BadJob {
     /// The estimate at this position of the list, from 1, is zero.
     #[error("estimate {0} is no time at all: a task takes longer than that")]
     NoTime(usize),
+    /// The estimate for all tasks is zero.
+    #[error("the estimate is no time at all: a task takes longer than that")]
+    NoTimeForAll,
     /// The job has more than [`MAX_LABELS`] labels.
     #[error("{0} labels are too many: {MAX_LABELS} at most")]
     TooManyLabels(usize),

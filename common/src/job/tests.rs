@@ -187,6 +187,10 @@ fn estimates_are_one_for_each_task_and_a_deadline_is_one() {
     };
 
     assert!(SubmitOptions::default().is_nothing() && SubmitOptions::default().check(&job).is_ok());
+    let mut at_once = job.clone();
+    at_once.rules.estimate = Some(Span::ZERO);
+    let refused = SubmitOptions::default().check(&at_once);
+    assert_eq!(refused, Err(BadJob::NoTimeForAll));
     assert_eq!(asked(&[second; 3]).check(&job), Ok(()));
     assert_eq!(
         asked(&[second; 2]).check(&job).unwrap_err().to_string(),

@@ -202,8 +202,10 @@ async fn take_into(
     let from = peer.id.simple().to_string();
     let local = state.blobs.local();
     let turn = local.turn(blob.hash, &from).await;
+    // It counts as under way until it counts as unused.
+    let mut _begun = None;
     if !is_here_for(state, peer, blob).await? {
-        let _begun = refuse(state, peer, &from, blob).await??;
+        _begun = refuse(state, peer, &from, blob).await??;
         state.blobs.make_room(&blob);
         content::receive_put(local, channel, blob, &turn).await?;
         state.blobs.keep(core_for(state, peer), blob).await?;

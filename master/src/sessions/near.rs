@@ -133,10 +133,12 @@ impl Door for NearDoor {
             let local = state.blobs.local();
             let arriving = local.turn(blob.hash, &from).await;
 
+            // It counts as under way until it counts as unused.
+            let mut _begun = None;
             let there = content::is_here_for(state, &peer, blob).await;
             if !there.map_err(failed)? {
                 let refused = content::refuse(state, &peer, &from, blob).await;
-                let _begun = refused.map_err(failed)??;
+                _begun = refused.map_err(failed)??;
                 state.blobs.make_room(&blob);
                 tokio::select! {
                     taken = receive_whole(local, &mut content, blob, &arriving) => {
