@@ -112,18 +112,19 @@ impl Scheduler {
     /// Returns the same; where nothing else is known by the estimates of single tasks, or by the usual
     /// work of the job's user and program.
     pub(crate) fn usual_work(&self, job: &Job, now: Time) -> Option<WorkPerTask> {
-        let known = self.foresight.work_of(job, &self.hosts, now);
-        let otherwise_s = || job.stack.mean_s().or(job.usual.work_s);
-        known.or_else(|| Some(job.takes(otherwise_s()?)))
+        self.known_or(job, job.usual.work_s, now)
     }
 
     /// Returns the work of a task of this one job, in seconds on a host of speed 1, from the same: jobs of
     /// its user and program take less than their mean more often than not.
     pub(crate) fn typical_work_s(&self, job: &Job, now: Time) -> Option<f64> {
+        let work = self.known_or(job, job.usual.typical_s, now);
+        work.map(|work| work.mean_s)
+    }
+
+    /// Returns what is known of the job's tasks, or else this work of earlier jobs.
+    fn known_or(&self, job: &Job, earlier_s: Option<f64>, now: Time) -> Option<WorkPerTask> {
         let known = self.foresight.work_of(job, &self.hosts, now);
-        let known_s = known.map(|work| work.mean_s);
-        known_s
-            .or_else(|| job.stack.mean_s())
-            .or(job.usual.typical_s)
+        known.or_else(|| Some(job.takes(job.stack.mean_s().or(earlier_s)?)))
     }
 }
