@@ -460,7 +460,7 @@ impl<'a> Reckoner<'a> {
     fn usual_work_s(&self, job: &Job) -> Option<f64> {
         let mut works = self.works.borrow_mut();
         let known = works.entry(job.rank.job);
-        *known.or_insert_with(|| Some(self.scheduler.usual_work(job, self.now)?.mean_s))
+        *known.or_insert_with(|| Some(self.scheduler.usual_work(job)?.mean_s))
     }
 
     /// Returns the expected work of a waiting task of the job.

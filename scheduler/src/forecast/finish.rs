@@ -16,7 +16,7 @@ use crate::prediction::completion_law::CompletionLaw;
 use crate::prediction::finish_law::{AttemptEnd, FinishLaw, Laws, PendingEnd};
 use crate::prediction::predict::{Filling, Prediction, last_tasks};
 use crate::prediction::spread::{TaskTime, WorkLaw};
-use crate::state::foresight::{WorkPerTask, own_full_s};
+use crate::state::foresight::{Foresight, WorkPerTask, own_full_s};
 use crate::state::host::Host;
 use crate::state::job::{Job, TaskRecord};
 use crate::state::queue::{TasksAhead, WaitingTasks};
@@ -241,7 +241,7 @@ impl Scheduler {
             return Some(Prediction::roughly(now, self.finish_together(id, now)?));
         }
 
-        let pace = self.job_pace(job, now)?;
+        let pace = self.job_pace(job)?;
         let end = self.finish_law(job, &pace, (pace.work, before), now)?;
         if end.unknown <= 0.0 {
             return Self::interval(job, &pace, [&end; 3], now);
@@ -249,7 +249,7 @@ impl Scheduler {
 
         // Tasks of others' unknown work may take anything that tasks took here; several jobs are hardly
         // all of the longest or of the shortest ones.
-        let laws = LifetimeLaws::of(self, now);
+        let laws = LifetimeLaws::of(self);
         let usual_s = laws.unknown_s(0.5);
         let end = |part: f64| {
             let off = (laws.unknown_s(part) / usual_s).ln() / end.unknown.sqrt();
@@ -385,13 +385,13 @@ impl Scheduler {
         })
     }
 
-    fn job_pace(&self, job: &Job, now: Time) -> Option<JobPace> {
-        let spread = self.spread(job, now);
+    fn job_pace(&self, job: &Job) -> Option<JobPace> {
+        let spread = self.spread(job);
         let measured_s = spread.map(|law| law.mean_s());
         let measured_s = measured_s.or_else(|| job.pace.mean_work_s());
         let work_s = match measured_s {
             Some(measured_s) => job.weighed_s(measured_s),
-            None => self.typical_work_s(job, now)?,
+            None => self.typical_work_s(job)?,
         };
 
         let work = job.takes(work_s.max(LEAST_WORK_S));
@@ -408,13 +408,13 @@ impl Scheduler {
 
     /// Returns the law of the work of a job's tasks: of those that are done, and of what some of the
     /// others have done so far.
-    fn spread(&self, job: &Job, now: Time) -> Option<WorkLaw> {
+    fn spread(&self, job: &Job) -> Option<WorkLaw> {
         let live = job.records.values().flat_map(|record| &record.live);
         let work = job.takes(0.0);
         let works = live.take(CENSORED).filter_map(|copy| {
             let host = self.hosts.table.get(&copy.host)?;
             let load = host.books.get(&copy.attempt)?;
-            let share = self.foresight.mean_share(host, load, now);
+            let share = self.foresight.reported_share(host, load);
             Some(load.ran.secs() * work.rate(host.speed.factor() * share))
         });
         job.pace.law(&works.collect::<Vec<_>>())
@@ -428,11 +428,11 @@ impl Scheduler {
             let load = host.books.get(&copy.attempt);
             let load = load.filter(|load| host.foreseen() && !load.frozen)?;
             let start_cost = self.settings.start_cost;
-            let law = self.foresight.law(host, load, pace.work, start_cost, now);
+            let on = self.foresight.on_average(host, pace.work);
+            let law = self.foresight.law(on, load, pace.work, start_cost, now);
             let known = own_full_s(load).is_some();
             let time = pace.spread.filter(|_| !known).map(|_| {
-                let (ran_s, whole_s) =
-                    (self.foresight).ran_s(host, load, pace.work, start_cost, now);
+                let (ran_s, whole_s) = Foresight::ran_s(on, load, pace.work, start_cost, now);
                 TaskTime {
                     start_s: 0.0,
                     ran_s,
@@ -457,7 +457,7 @@ impl Scheduler {
         let needs = &job.rules.needs;
         let allowed = self.allowed(job.user, now).filter(|_| !job.is_held());
         let mut own_ahead = Vec::new();
-        let mut others = self.running_of_others(job, before, now);
+        let mut others = self.running_of_others(job, before);
         if job.is_held() {
             times.pass(before.ends.finish.since(now).secs());
         } else {
@@ -492,7 +492,7 @@ impl Scheduler {
     }
 
     /// Returns the running tasks of other jobs, of those that will not have ended before the job starts.
-    fn running_of_others(&self, job: &Job, before: &JobsBefore, now: Time) -> WorkBefore {
+    fn running_of_others(&self, job: &Job, before: &JobsBefore) -> WorkBefore {
         let hosts = self.hosts.table.values();
         let running = hosts.flat_map(|host| host.books.attempts());
         let mut tasks = BTreeMap::<JobId, f64>::new();
@@ -508,7 +508,7 @@ impl Scheduler {
                 continue;
             };
             others.add(other, tasks, 1.0);
-            others.unknown += f64::from(self.usual_work(other, now).is_none());
+            others.unknown += f64::from(self.usual_work(other).is_none());
         }
         others
     }

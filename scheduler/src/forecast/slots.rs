@@ -102,12 +102,13 @@ impl Gather<'_> {
         let known = self.works.entry(job);
         let known = *known.or_insert_with(|| {
             let job = scheduler.jobs.table.get(&job)?;
-            scheduler.usual_work(job, now)
+            scheduler.usual_work(job)
         });
 
         let work = known.unwrap_or(self.work);
         let start_cost = scheduler.settings.start_cost;
-        (scheduler.foresight).expected_s(host, load, work, start_cost, now)
+        let on = scheduler.foresight.on_average(host, work);
+        (scheduler.foresight).expected_s(on, load, work, start_cost, now)
     }
 
     /// Returns the median of the seconds for which the owner stays who is present. Owners that have been
@@ -319,7 +320,8 @@ impl Scheduler {
     /// times by their mean.
     fn slot_task_s(&self, host: &Host, work: WorkPerTask) -> f64 {
         let start_cost = self.settings.start_cost;
-        let task_s = self.foresight.task_s(host, work, 1.0, start_cost);
+        let on = self.foresight.in_the_long_run(host);
+        let task_s = Foresight::task_s(on, work, 1.0, start_cost);
         (task_s * self.foresight.curves().stretch).max(LEAST_TASK_S)
     }
 }

@@ -350,7 +350,7 @@ pub(crate) struct LifetimeLaws<'a> {
 }
 
 impl<'a> LifetimeLaws<'a> {
-    pub(crate) fn of(scheduler: &'a Scheduler, now: Time) -> Self {
+    pub(crate) fn of(scheduler: &'a Scheduler) -> Self {
         let lives = &scheduler.foresight.lives;
         let unknown = lives.pooled();
         let hosts = scheduler.hosts.table.values();
@@ -366,8 +366,8 @@ impl<'a> LifetimeLaws<'a> {
             let program = job.stack.terms.estimator.program.as_str();
             let work = match lives.knows(program) {
                 _ if job.gang.is_some() => None,
-                true => (scheduler.foresight).work_of(job, &scheduler.hosts, now),
-                false => scheduler.usual_work(job, now),
+                true => (scheduler.foresight).work_of(job, &scheduler.hosts),
+                false => scheduler.usual_work(job),
             };
             match work {
                 Some(work) => drop(works.insert(job.rank.job, work)),
@@ -494,7 +494,7 @@ impl Scheduler {
             return Vec::new();
         }
 
-        let laws = LifetimeLaws::of(self, now);
+        let laws = LifetimeLaws::of(self);
         let units = self.lives_on_slots(&laws, needs, now);
         let holders = units.busy.iter().map(|(age_s, life)| HostHolder {
             hosts: 1,
@@ -565,10 +565,11 @@ impl Scheduler {
                 // One of unknown work goes on for as long as it has run.
                 let work = works.entry(job.rank.job);
                 let work = work
-                    .or_insert_with(|| self.usual_work(job, now))
+                    .or_insert_with(|| self.usual_work(job))
                     .unwrap_or_else(|| WorkPerTask::computing(2.0 * age_s(load, now).max(1.0)));
                 let start_cost = self.settings.start_cost;
-                running_s.push((self.foresight).expected_s(host, load, work, start_cost, now));
+                let on = self.foresight.on_average(host, work);
+                running_s.push((self.foresight).expected_s(on, load, work, start_cost, now));
             }
         }
 
@@ -630,12 +631,13 @@ impl Scheduler {
             let law: &dyn Lifetime = laws.program(self, job);
             let work = known.map_or_else(|| WorkPerTask::computing(0.0), |job| job.takes(0.0));
             // Laws are of work, in seconds on a host of speed 1; `rate` converts them.
-            let rate = self.foresight.rate(host, work);
+            let rate = self.foresight.in_the_long_run(host).rate(work);
             return (age_s(load, now), SlotLife::OfProgram(Paced { law, rate }));
         };
 
         let start_cost = self.settings.start_cost;
-        let left_s = (self.foresight).expected_s(host, load, work, start_cost, now);
+        let on = self.foresight.on_average(host, work);
+        let left_s = (self.foresight).expected_s(on, load, work, start_cost, now);
         let sigma = job.pace.law(&[]).map_or(0.0, |law| law.sigma);
         (0.0, SlotLife::known(left_s, sigma))
     }

@@ -101,7 +101,7 @@ impl Scheduler {
             alike.entry(&job.rules.needs).or_default().push(job);
         }
         alike.retain(|_, jobs| jobs.iter().any(|job| wanted.contains(&job.rank.job)));
-        let unknown_s = LazyCell::new(|| LifetimeLaws::of(self, now).unknown_s(0.5));
+        let unknown_s = LazyCell::new(|| LifetimeLaws::of(self).unknown_s(0.5));
 
         let mut starts = BTreeMap::new();
         for (needs, jobs) in alike {

@@ -20,6 +20,7 @@ use crate::prediction::lessons::Lessons;
 use crate::prediction::reservation::ObservedRun;
 use crate::prediction::widths::of_ranks;
 use crate::protocol::effect::{Effect, EndReason};
+use crate::state::foresight::Foresight;
 use crate::state::host::{Host, Liveness, Presence};
 use crate::state::job::Job;
 use crate::state::job::waiting;
@@ -530,9 +531,8 @@ impl Scheduler {
         let stretch = self.foresight.curves().stretch;
         let in_time = |(host, _): &&(HostId, Demand)| {
             let task_s = |host| {
-                self.foresight
-                    .task_s(host, work, 1.0, self.settings.start_cost)
-                    * stretch
+                let on = self.foresight.as_reported(host);
+                Foresight::task_s(on, work, 1.0, self.settings.start_cost) * stretch
             };
             self.hosts
                 .table

@@ -405,7 +405,7 @@ impl Scheduler {
         now: Time,
         ask: impl FnOnce(&MachineState<'_>) -> T,
     ) -> T {
-        let laws = LifetimeLaws::of(self, now);
+        let laws = LifetimeLaws::of(self);
         let seats = self.seats();
         let fits = |host: &&Host| host.suits(needs) && host.offers.together;
         let filled: BTreeSet<HostId> = self.jobs.fillers.values().copied().collect();

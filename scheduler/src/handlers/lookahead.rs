@@ -224,7 +224,7 @@ impl<'a> Starter<'a> {
 
         let Some(mean_s) = self
             .foresight
-            .work_of(job, self.hosts, self.now)
+            .work_of(job, self.hosts)
             .and_then(|work| self.mean_task_s(job, work))
         else {
             return;
@@ -285,7 +285,7 @@ impl<'a> Starter<'a> {
         FreeSlot {
             host,
             free_s,
-            task_s: self.foresight.task_s(host, work, 1.0, start_cost),
+            task_s: Foresight::task_s(self.foresight.as_reported(host), work, 1.0, start_cost),
         }
     }
 
@@ -358,10 +358,8 @@ impl<'a> Starter<'a> {
         let start_cost = self.settings.start_cost;
         let loads = host.books.iter();
         let own = loads.filter(move |(attempt, _)| attempt.task.job == id);
-        own.map(move |(_, load)| {
-            self.foresight
-                .left_s(host, load, work, start_cost, self.now)
-        })
+        let on = self.foresight.as_reported(host);
+        own.map(move |(_, load)| Foresight::left_s(on, load, work, start_cost, self.now))
     }
 
     /// Ranks slots: the `best` ones come first, in order, and then the others.
@@ -474,9 +472,9 @@ impl<'a> Starter<'a> {
 
         let stays = |host: &Host| there(host) && !host.draining;
         for host in self.hosts.busy().filter(|host| stays(host)) {
-            let task_s = self
-                .foresight
-                .task_s(host, work, 1.0, self.settings.start_cost);
+            let on = self.foresight.as_reported(host);
+            let start_cost = self.settings.start_cost;
+            let task_s = Foresight::task_s(on, work, 1.0, start_cost);
             if task_s > longest_s {
                 continue;
             }
@@ -487,9 +485,7 @@ impl<'a> Starter<'a> {
                 .iter()
                 .filter(|(attempt, _)| attempt.task.job == id)
             {
-                let free_s =
-                    self.foresight
-                        .expected_s(host, load, work, self.settings.start_cost, self.now);
+                let free_s = (self.foresight).expected_s(on, load, work, start_cost, self.now);
                 servers.push(PredictedSlot { free_s, task_s });
             }
         }
@@ -531,7 +527,7 @@ impl<'a> Starter<'a> {
         let Some(kind) = job.plan.kind else {
             return false;
         };
-        let Some(work) = self.foresight.work_of(job, self.hosts, self.now) else {
+        let Some(work) = self.foresight.work_of(job, self.hosts) else {
             return false;
         };
         let Some(task_s) = self.mean_task_s(job, work) else {
@@ -717,10 +713,8 @@ impl<'a> Starter<'a> {
         let law = |copy: &LiveCopy| {
             let host = self.hosts.table.get(&copy.host)?;
             let load = host.books.get(&copy.attempt)?;
-            Some(
-                self.foresight
-                    .law(host, load, work, self.settings.start_cost, self.now),
-            )
+            let on = foresight.as_reported(host);
+            Some(foresight.law(on, load, work, self.settings.start_cost, self.now))
         };
 
         // A task that waits is started and not copied; one that may not be tried again is neither.

@@ -23,6 +23,9 @@ use crate::state::small_work::{Remembered, SmallWork};
 /// suspensions (`REFRESH_PART`).
 const REFRESH: u32 = 64;
 const REFRESH_PART: f64 = 0.1;
+/// The time, in seconds, for which a reported processor share counts in predictions like what is usual on
+/// the host.
+const SHARE_LASTS_S: f64 = 60.0;
 /// From this reported progress on, a task's own pace is known. It replaces the pace of its kind if
 /// it is slower by more than the factor `OWN_WAY`.
 const FIRST_PROGRESS: f64 = 0.05;
@@ -72,6 +75,20 @@ impl From<Experience> for Foresight {
 impl Default for Foresight {
     fn default() -> Self {
         Experience::default().into()
+    }
+}
+
+/// A host, with the processor share that its tasks are expected to get.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HostShare<'a> {
+    pub(crate) host: &'a Host,
+    share: f64,
+}
+
+impl HostShare<'_> {
+    /// Returns the work of these tasks that a slot of the host does in a second.
+    pub(crate) fn rate(self, work: WorkPerTask) -> f64 {
+        work.rate(self.host.speed.factor() * self.share)
     }
 }
 
@@ -190,6 +207,10 @@ impl Foresight {
     /// Notes the host's processor share up to `at`, before a new one is set or its owner comes or goes.
     pub(crate) fn on_cpu(&mut self, host: &mut Host, at: Time) {
         self.observe_cpu(host, at);
+        if host.owner.lets_run() {
+            let share = self.share(host);
+            host.usual_share.add(age_s(host.cpu_seen, at), share);
+        }
         host.shares = self.shares(host, at);
         host.cpu_seen = at;
     }
@@ -265,6 +286,13 @@ impl Foresight {
         shares
     }
 
+    /// Returns the mean processor share that an attempt had up to its host's last report, which says for
+    /// how long it ran.
+    pub(crate) fn reported_share(&self, host: &Host, load: &HostAttempt) -> f64 {
+        let mean = host.shares.mean_since(load.shares);
+        mean.unwrap_or_else(|| self.share(host))
+    }
+
     /// Returns the mean processor share that an attempt had on its host.
     pub(crate) fn mean_share(&self, host: &Host, load: &HostAttempt, now: Time) -> f64 {
         let shares = self.shares(host, now);
@@ -301,20 +329,37 @@ impl Foresight {
         }
     }
 
-    /// Returns the work of these tasks that a slot of this host does in a second.
-    pub(crate) fn rate(&self, host: &Host, work: WorkPerTask) -> f64 {
-        work.rate(host.speed.factor() * self.share(host))
+    /// Returns the host with the share that it last reported, on which policies decide.
+    pub(crate) fn as_reported<'a>(&self, host: &'a Host) -> HostShare<'a> {
+        let share = self.share(host);
+        HostShare { host, share }
+    }
+
+    /// Returns the host with the mean share that such a task should get which runs there now, for
+    /// predictions: the reported one lasts for [`SHARE_LASTS_S`], and then comes what is usual on the
+    /// host.
+    pub(crate) fn on_average<'a>(&self, host: &'a Host, work: WorkPerTask) -> HostShare<'a> {
+        let usual = self.in_the_long_run(host);
+        let task_s = work.mean_s / usual.rate(work);
+        let now = self.share(host);
+        let share = (now * SHARE_LASTS_S + usual.share * task_s) / (SHARE_LASTS_S + task_s);
+        HostShare { host, share }
+    }
+
+    /// Returns the host with the share that is usual there, for predictions of what starts later.
+    pub(crate) fn in_the_long_run<'a>(&self, host: &'a Host) -> HostShare<'a> {
+        let share = host.usual_share.mean(self.common().cpu);
+        HostShare { host, share }
     }
 
     /// Returns the seconds that a task of which `part` is left takes on a free slot of this host.
     pub(crate) fn task_s(
-        &self,
-        host: &Host,
+        host: HostShare<'_>,
         work: WorkPerTask,
         part: f64,
         start_cost: Span,
     ) -> f64 {
-        start_cost.secs() + part * work.mean_s / self.rate(host, work)
+        start_cost.secs() + part * work.mean_s / host.rate(work)
     }
 
     /// Returns the seconds that a task takes at this speed, with the usual processor share.
@@ -325,34 +370,27 @@ impl Foresight {
     /// Returns the part of its task that an attempt has done by `now`, as far as known from its
     /// host's reports.
     pub(crate) fn done(
-        &self,
-        host: &Host,
+        host: HostShare<'_>,
         load: &HostAttempt,
         work: WorkPerTask,
         start_cost: Span,
         now: Time,
     ) -> f64 {
-        Self::done_at(
-            self.rate(host, work) / work.mean_s,
-            host,
-            load,
-            start_cost,
-            now,
-        )
+        let rate = host.rate(work) / work.mean_s;
+        Self::done_at(rate, host.host, load, start_cost, now)
     }
 
     /// Returns the seconds that an attempt has run on its host, those before its checkpoint
     /// included, and those that its whole task takes there.
     pub(crate) fn ran_s(
-        &self,
-        host: &Host,
+        host: HostShare<'_>,
         load: &HostAttempt,
         work: WorkPerTask,
         start_cost: Span,
         now: Time,
     ) -> (f64, f64) {
-        let whole_s = work.mean_s / self.rate(host, work);
-        let done_s = self.done(host, load, work, start_cost, now) * whole_s;
+        let whole_s = work.mean_s / host.rate(work);
+        let done_s = Self::done(host, load, work, start_cost, now) * whole_s;
         (done_s.max(load.ran.secs()), whole_s)
     }
 
@@ -376,7 +414,7 @@ impl Foresight {
 
     /// Returns the mean work of a job's tasks by the progress that running ones report, in seconds
     /// on a host of speed 1; `None` where none does.
-    pub(crate) fn work_by_progress_s(&self, job: &Job, hosts: &Hosts, now: Time) -> Option<f64> {
+    pub(crate) fn work_by_progress_s(&self, job: &Job, hosts: &Hosts) -> Option<f64> {
         if !job.reports_progress {
             return None;
         }
@@ -387,7 +425,7 @@ impl Foresight {
             let host = hosts.table.get(&copy.host)?;
             let load = host.books.get(&copy.attempt)?;
             let full_s = own_full_s(load)?;
-            let share = self.mean_share(host, load, now);
+            let share = self.reported_share(host, load);
             Some(full_s * work.rate(host.speed.factor() * share))
         });
 
@@ -416,22 +454,23 @@ impl Foresight {
         let ago = settings.reports(&job.policy);
         let heard = host.heard_before.unwrap_or(host.silent_since);
         let reported = Time(now.0.saturating_sub(ago.0)).min(heard.max(load.assigned));
-        self.done(host, load, job.takes(work_s), settings.start_cost, reported)
+        let on = self.as_reported(host);
+        Self::done(on, load, job.takes(work_s), settings.start_cost, reported)
     }
 
     /// Returns the expected time to the end of a live attempt, in seconds from now; suspensions
     /// count with their mean.
     pub(crate) fn expected_s(
         &self,
-        host: &Host,
+        on: HostShare<'_>,
         load: &HostAttempt,
         work: WorkPerTask,
         start_cost: Span,
         now: Time,
     ) -> f64 {
-        let left_s = self.left_s(host, load, work, start_cost, now);
+        let left_s = Self::left_s(on, load, work, start_cost, now);
 
-        match Self::stay_s(host, load, now) {
+        match Self::stay_s(on.host, load, now) {
             Some(stay_s) => left_s + stay_s,
             None => left_s * self.curves().stretch,
         }
@@ -452,13 +491,14 @@ impl Foresight {
     /// Returns the `CompletionLaw` of a live attempt's completion time.
     pub(crate) fn law(
         &self,
-        host: &Host,
+        on: HostShare<'_>,
         load: &HostAttempt,
         work: WorkPerTask,
         start_cost: Span,
         now: Time,
     ) -> CompletionLaw {
-        let left_s = self.left_s(host, load, work, start_cost, now);
+        let host = on.host;
+        let left_s = Self::left_s(on, load, work, start_cost, now);
         let place = AttemptHost {
             suspended: host.holds_still(load.phase),
             ..Self::place(host, now)
@@ -475,15 +515,15 @@ impl Foresight {
     /// Returns the run time that a live attempt still needs on its host, in seconds, without
     /// suspensions.
     pub(crate) fn left_s(
-        &self,
-        host: &Host,
+        on: HostShare<'_>,
         load: &HostAttempt,
         work: WorkPerTask,
         start_cost: Span,
         now: Time,
     ) -> f64 {
+        let host = on.host;
         let started = load.assigned + start_cost;
-        let rate = self.rate(host, work);
+        let rate = on.rate(work);
         let full_s = work.mean_s / rate;
         let done = Self::done_at(full_s.recip(), host, load, start_cost, now);
         let left_s = age_s(now, started) + (1.0 - done) * full_s;

@@ -86,6 +86,7 @@ pub(crate) struct Host {
     pub(crate) cpu: f64,
     /// Its processor shares up to `cpu_seen`.
     pub(crate) shares: SharesSeen,
+    pub(crate) usual_share: UsualShare,
     /// `up_since` is when it came up, `owner_since` when its `owner` last changed.
     pub(crate) up_since: Time,
     pub(crate) owner_since: Time,
@@ -133,6 +134,46 @@ impl SharesSeen {
     pub(crate) fn mean_since(self, before: Self) -> Option<f64> {
         let time_s = self.time_s - before.time_s;
         (time_s > 1e-6).then(|| (self.processor_s - before.processor_s) / time_s)
+    }
+}
+
+/// The processor share that is usual on a host: the mean of those that it reported, the latest of which
+/// count the most.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct UsualShare {
+    /// The weighted time, in seconds, and the processor time of one slot in it.
+    seen: SharesSeen,
+    /// The weight of what is common to all hosts, in seconds.
+    common_s: f64,
+}
+
+impl Default for UsualShare {
+    fn default() -> Self {
+        Self {
+            seen: SharesSeen::default(),
+            common_s: 30.0,
+        }
+    }
+}
+
+impl UsualShare {
+    /// The time, in seconds, after which a share counts `1 / e` of the latest one.
+    const FORGOTTEN_S: f64 = 600.0;
+
+    /// Adds some time with this share.
+    pub(crate) fn add(&mut self, time_s: f64, share: f64) {
+        let kept = (-time_s / Self::FORGOTTEN_S).exp();
+        self.common_s *= kept;
+        self.seen.time_s *= kept;
+        self.seen.processor_s *= kept;
+        // The time that is added loses weight from its end to its beginning.
+        self.seen.add(Self::FORGOTTEN_S * (1.0 - kept), share);
+    }
+
+    /// Returns the mean, where `common` is that of all hosts.
+    pub(crate) fn mean(self, common: f64) -> f64 {
+        let processor_s = self.seen.processor_s + self.common_s * common;
+        processor_s / (self.seen.time_s + self.common_s)
     }
 }
 
@@ -243,6 +284,7 @@ impl Host {
             owner: OwnerState::Away,
             cpu: 1.0,
             shares: SharesSeen::default(),
+            usual_share: UsualShare::default(),
             up_since: now,
             owner_since: now,
             up_seen: now,

@@ -154,7 +154,7 @@ impl Scheduler {
             }
 
             let class = sums.classes.entry(rank.class()).or_default();
-            let tasks = WaitingTasks::of(job, self.usual_work(job, now));
+            let tasks = WaitingTasks::of(job, self.usual_work(job));
             for places in [&mut class.all, class.kinds.entry(kind).or_default()] {
                 let mut sum = places.last().map(|(_, sum)| *sum).unwrap_or_default();
                 sum.add(&tasks, 1.0);

@@ -1,8 +1,6 @@
 //! The known work of a job's tasks: by the user's estimate, by finished tasks, and by earlier jobs
 //! of the user and program.
 
-use common::Time;
-
 use crate::state::foresight::{Foresight, WorkPerTask};
 use crate::state::host::Hosts;
 use crate::state::job::Job;
@@ -19,6 +17,15 @@ const USUALLY: f64 = 0.5;
 /// Whether an estimate is replaced by this measured mean.
 fn is_far_off(estimate_s: f64, mean_s: f64) -> bool {
     (mean_s / estimate_s).ln().abs() > FAR_OFF.ln()
+}
+
+/// Returns the work of a task of which this was estimated, and of whose job so many tasks took `measured_s`
+/// on average.
+pub(crate) fn weighed_s(estimate_s: f64, measured_s: f64, tasks: f64) -> f64 {
+    if is_far_off(estimate_s, measured_s) {
+        return measured_s;
+    }
+    (tasks * measured_s + ESTIMATED * estimate_s) / (tasks + ESTIMATED)
 }
 
 impl Job {
@@ -41,12 +48,8 @@ impl Job {
     /// Returns the mean work of a task, in seconds on a host of speed 1, from the corrected estimate and
     /// what was measured: `measured_s`.
     pub(crate) fn weighed_s(&self, measured_s: f64) -> f64 {
-        let tasks = self.pace.count();
         let estimate_s = self.estimate_s().unwrap_or(measured_s);
-        if is_far_off(estimate_s, measured_s) {
-            return measured_s;
-        }
-        (tasks * measured_s + ESTIMATED * estimate_s) / (tasks + ESTIMATED)
+        weighed_s(estimate_s, measured_s, self.pace.count())
     }
 
     /// Returns the corrected estimate of a task's work, where none has finished yet.
@@ -102,8 +105,8 @@ impl Job {
 impl Foresight {
     /// Returns the work of a job's tasks: as estimated or measured, else by the progress that running
     /// ones report; `None` where neither is known.
-    pub(crate) fn work_of(&self, job: &Job, hosts: &Hosts, now: Time) -> Option<WorkPerTask> {
-        let by_progress = || self.work_by_progress_s(job, hosts, now);
+    pub(crate) fn work_of(&self, job: &Job, hosts: &Hosts) -> Option<WorkPerTask> {
+        let by_progress = || self.work_by_progress_s(job, hosts);
         Some(job.takes(job.task_work_s().or_else(by_progress)?))
     }
 }
@@ -111,20 +114,20 @@ impl Foresight {
 impl Scheduler {
     /// Returns the same; where nothing else is known by the estimates of single tasks, or by the usual
     /// work of the job's user and program.
-    pub(crate) fn usual_work(&self, job: &Job, now: Time) -> Option<WorkPerTask> {
-        self.known_or(job, job.usual.work_s, now)
+    pub(crate) fn usual_work(&self, job: &Job) -> Option<WorkPerTask> {
+        self.known_or(job, job.usual.work_s)
     }
 
     /// Returns the work of a task of this one job, in seconds on a host of speed 1, from the same: jobs of
     /// its user and program take less than their mean more often than not.
-    pub(crate) fn typical_work_s(&self, job: &Job, now: Time) -> Option<f64> {
-        let work = self.known_or(job, job.usual.typical_s, now);
+    pub(crate) fn typical_work_s(&self, job: &Job) -> Option<f64> {
+        let work = self.known_or(job, job.usual.typical_s);
         work.map(|work| work.mean_s)
     }
 
     /// Returns what is known of the job's tasks, or else this work of earlier jobs.
-    fn known_or(&self, job: &Job, earlier_s: Option<f64>, now: Time) -> Option<WorkPerTask> {
-        let known = self.foresight.work_of(job, &self.hosts, now);
+    fn known_or(&self, job: &Job, earlier_s: Option<f64>) -> Option<WorkPerTask> {
+        let known = self.foresight.work_of(job, &self.hosts);
         known.or_else(|| Some(job.takes(job.stack.mean_s().or(earlier_s)?)))
     }
 }

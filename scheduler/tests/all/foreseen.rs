@@ -367,3 +367,71 @@ fn the_end_of_a_job_is_as_uncertain_as_the_work_before_it() {
     let [low_s, high_s] = [told.low, told.high].map(|end| end.since(w.now).secs());
     assert!(high_s > 3.0 * low_s, "{low_s} to {high_s} s");
 }
+
+/// Lets `span` pass with a heartbeat each minute, in which the host reports this processor share.
+fn reports_share(w: &mut World, host: HostId, cpu: f32, span: Span) {
+    let until = w.now + span;
+    while w.now < until {
+        w.pass(s(60));
+        let status = Status {
+            cpu,
+            ..OwnerState::Away.into()
+        };
+        let held = w.held(host);
+        w.send(Event::HostHeard { host, status, held });
+    }
+}
+
+#[test]
+fn one_report_of_a_busy_processor_makes_predictions_hardly_later() {
+    let mut w = World::new();
+    let host = w.host(1).joins();
+    reports_share(&mut w, host, 1.0, s(3_600));
+    reports_share(&mut w, host, 0.05, s(60));
+    let first = w.job(10).estimate(s(100)).submit();
+    let second = w.job(1).estimate(s(100)).submit();
+    assert_about(finish_s(&w, first), 1_000.0);
+    assert_about(start_s(&w, second), 1_000.0);
+}
+
+#[test]
+fn a_host_that_is_always_busy_is_predicted_as_busy() {
+    let mut w = World::new();
+    let host = w.host(1).joins();
+    reports_share(&mut w, host, 0.25, s(3_600));
+    reports_share(&mut w, host, 1.0, s(60));
+    let job = w.job(10).estimate(s(100)).submit();
+    assert_about(finish_s(&w, job), 4_000.0);
+}
+
+#[test]
+fn the_time_left_by_reported_progress_shrinks_between_two_heartbeats() {
+    let mut w = World::new();
+    let host = w.host(1).joins();
+    let job = w.job(2).submit();
+    let reports = |w: &mut World, ran: u64, cpu: f32| {
+        let mut held = w.held(host);
+        held[0].phase = Phase::Running;
+        held[0].ran = s(ran);
+        held[0].progress = Some(ran as f32 / 1_000.0);
+        let status = Status {
+            cpu,
+            ..OwnerState::Away.into()
+        };
+        w.send(Event::HostHeard { host, status, held });
+    };
+    for ran in [60, 120, 180] {
+        w.pass(s(60));
+        reports(&mut w, ran, 1.0);
+    }
+    w.pass(s(60));
+    reports(&mut w, 240, 0.05);
+
+    let at_first_s = finish_s(&w, job);
+    w.pass(s(50));
+    let later_s = finish_s(&w, job);
+    assert!(
+        (at_first_s - 60.0..at_first_s - 40.0).contains(&later_s),
+        "{at_first_s} s, and {later_s} s 50 s later"
+    );
+}

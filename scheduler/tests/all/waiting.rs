@@ -55,7 +55,8 @@ impl Case {
         for host in (1..=HOSTS).map(HostId) {
             self.ends(&mut w, host, cpu_s, ran_s);
         }
-        (1..=HOSTS).for_each(|host| self.beats(&mut w, HostId(host), self.later));
+        self.settles(&mut w);
+        (1..=HOSTS).for_each(|host| drop(w.moves(HostId(host), Phase::Running)));
 
         let end = w.scheduler.predict_finish(job, w.now).expect("known now");
         assert_eq!(unfinished(&w, job), 3 * u64::from(HOSTS));
@@ -67,6 +68,15 @@ impl Case {
         for _ in 0..10 {
             w.pass(Span::from_secs_f64(ran_s / 10.0));
             (1..=HOSTS).for_each(|host| self.beats(w, HostId(host), self.share));
+        }
+    }
+
+    /// Lets the later share become usual, while the next tasks fetch their inputs.
+    fn settles(self, w: &mut World) {
+        (1..=HOSTS).for_each(|host| drop(w.moves(HostId(host), Phase::Staging)));
+        for _ in 0..120 {
+            (1..=HOSTS).for_each(|host| self.beats(w, HostId(host), self.later));
+            w.pass(s(60));
         }
     }
 
@@ -92,7 +102,6 @@ impl Case {
             Outcome::Succeeded,
             Span::from_secs_f64(ran_s),
         );
-        w.moves(host, Phase::Running);
     }
 }
 
