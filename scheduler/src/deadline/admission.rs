@@ -14,6 +14,7 @@ use common::needs::Needs;
 use common::{AttemptId, HostId, IdSet, JobId, Span, Time};
 
 use crate::deadline::calendar::{Booking, Calendar, RunningCap, Slots};
+use crate::deadline::own_tasks::KnownTasks;
 use crate::deadline::policing::fewest;
 use crate::deadline::reserve::{at_most, most_second, spares, spread};
 use crate::policy::Policy;
@@ -101,6 +102,8 @@ pub(crate) struct Reckoner<'a> {
     overdue: Overdue,
     /// The mean work of a task of jobs without estimates, in seconds on a host of speed 1.
     works: RefCell<BTreeMap<JobId, Option<f64>>>,
+    /// The corrections by jobs' own tasks, where they count.
+    pub(super) own: Option<KnownTasks>,
 }
 
 impl Scheduler {
@@ -201,6 +204,7 @@ impl Scheduler {
             spares: true,
             overdue: Overdue::Soon,
             works: RefCell::default(),
+            own: reckoning.calibrated.then(KnownTasks::default),
         }
     }
 
@@ -463,14 +467,37 @@ impl<'a> Reckoner<'a> {
         *known.or_insert_with(|| Some(self.scheduler.usual_work(job)?.mean_s))
     }
 
+    /// Returns the work of a task of the job by its estimate, corrected by this source and by the job's
+    /// own tasks; or by what tasks of the source took. `None` where neither is known.
+    fn corrected(&self, job: &Job, source: Option<&EstimateSource>, index: u32) -> Option<Span> {
+        let estimate = job.estimate(index);
+        let corrected = source.and_then(|source| source.corrected(estimate));
+        let expected = corrected.or(estimate)?;
+        let (Some(own), Some(estimate)) = (&self.own, estimate) else {
+            return Some(expected);
+        };
+
+        let unknown = EstimateSource::default();
+        let source = source.unwrap_or(&unknown);
+        let of = (estimate, expected);
+        Some(own.corrected(self.scheduler, job, of, source, self.now))
+    }
+
+    /// Returns the probability that the bag's tasks take no longer than estimated by so much that it
+    /// would not end by the deadline but by `finish`.
+    fn estimated(&self, bag: &Bag, finish: Time, deadline: Time) -> f64 {
+        let has_estimates = bag.rules.estimate.is_some() || !bag.terms.estimates.is_empty();
+        if !self.reckoning.calibrated || !has_estimates {
+            return 1.0;
+        }
+        let estimates = &self.scheduler.foresight.experience.estimates;
+        let [expected, allowed] = [finish, deadline].map(|end| end.since(self.now));
+        estimates.suffices(&bag.terms.estimator, expected, allowed)
+    }
+
     /// Returns the expected work of a waiting task of the job.
     fn work(&self, job: &Job, source: Option<&EstimateSource>, index: u32) -> Span {
-        let estimate = job.estimate(index);
-        let corrected = || {
-            source
-                .and_then(|source| source.corrected(estimate))
-                .or(estimate)
-        };
+        let corrected = || self.corrected(job, source, index);
         let known = job.reserved(index).or_else(corrected);
         let usual = || {
             let work_s = self.usual_work_s(job).unwrap_or(UNKNOWN_S);
@@ -507,6 +534,19 @@ impl<'a> Reckoner<'a> {
             None if self.reckoning.calibrated => EstimateSource::default().given(estimate, done),
             None => estimate,
         };
+        let learned = || {
+            let source = self.source(&job.stack);
+            let expected = self
+                .own
+                .as_ref()
+                .and_then(|_| self.corrected(job, source, attempt.task.index));
+            let given = given()?;
+            Some(match expected {
+                Some(expected) if done < expected => expected,
+                Some(expected) => beyond(expected, done).min(given),
+                None => given,
+            })
+        };
 
         let should = || {
             self.source(&job.stack)
@@ -534,7 +574,7 @@ impl<'a> Reckoner<'a> {
         // A task of which an earlier attempt was ended takes longer than that had run.
         let outlived = Span::from_secs_f64(job.killed_s(attempt.task.index));
         let expected = || {
-            let known = given().or_else(usual);
+            let known = learned().or_else(usual);
             let work = known.unwrap_or(Span(2 * done.0).max(Span::from_secs_f64(UNKNOWN_S)));
             work.max(outlived)
         };
@@ -884,9 +924,14 @@ impl AdmissionTest<'_> {
             let kept = reckoner
                 .scheduler
                 .probability(policy.name, finish, *deadline, reckoner.now);
+            // A task that reaches a learned limit is tried again, however good estimates are.
+            let estimated = match self.lessons.sequence() {
+                Some(_) => 1.0,
+                None => reckoner.estimated(bag, finish, *deadline),
+            };
             Offer {
                 finish,
-                probability: suffices * kept,
+                probability: suffices * kept.min(estimated),
                 probation,
             }
         };

@@ -3,6 +3,7 @@
 //!
 //! - [`calendar`]: slots with the times at which they are free, onto which work is stacked.
 //! - [`admission`]: the admission test of a bag, and the starts of tasks with a promise.
+//! - [`own_tasks`]: the corrections of estimates by the job's own tasks.
 //! - [`reserve`]: the time reserved for tasks whose limits are learned.
 //! - [`policing`]: the killing of attempts beyond their estimates for a new bag.
 //! - [`overruns`]: the same later on, for a bag that was admitted and would be late.
@@ -17,6 +18,7 @@ pub(crate) mod admission;
 pub(crate) mod calendar;
 pub(crate) mod lapse;
 pub(crate) mod overruns;
+pub(crate) mod own_tasks;
 pub(crate) mod policing;
 pub(crate) mod reserve;
 pub(crate) mod slack;

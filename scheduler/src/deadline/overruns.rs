@@ -184,7 +184,9 @@ impl Scheduler {
     /// Predicts when the waiting tasks of jobs with a promise will be done if these attempts are
     /// killed, job by job in queue order.
     fn expected(&self, reckoning: Reckoning, without: &BTreeSet<AttemptId>) -> Vec<Expected> {
-        let reckoner = self.reckoner(reckoning, self.now);
+        // Whoever estimated too little has nobody else evicted for it.
+        let mut reckoner = self.reckoner(reckoning, self.now);
+        reckoner.own = None;
         let mut calendar = reckoner.calendar(without);
         let behind = self.tried_again(without);
         let mut all: Vec<Expected> = Vec::new();

@@ -144,7 +144,9 @@ impl Scheduler {
             return self.learn_of_rank(attempt, outcome, ran, speed);
         }
 
-        job.pace.observe(ran, work.filter(|_| outcome.success()));
+        let whole = work.filter(|_| outcome.success());
+        job.pace
+            .observe(ran, whole, job.estimate(attempt.task.index));
         job.plan.rests = None;
         let experience = &mut self.foresight.experience;
         let of = &job.stack.terms.estimator;

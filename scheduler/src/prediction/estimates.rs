@@ -11,6 +11,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use common::{JobId, Span};
 use serde::{Deserialize, Serialize};
+use statrs::function::erf::erfc;
 
 use crate::collections::heard::{Grouped, Heard};
 use crate::prediction::lessons::FIRST_RUNS;
@@ -154,6 +155,17 @@ impl Estimates {
         };
         self.source(of)
             .map_or(known, |source| source.usual(estimate))
+    }
+
+    /// Returns the probability that work of this source that should take `expected` by its estimates takes
+    /// `allowed` at most.
+    pub(crate) fn suffices(&self, of: &Estimator, expected: Span, allowed: Span) -> f64 {
+        let unproven = Usual::default();
+        let usual = self
+            .source(of)
+            .map_or(unproven, |source| source.usual(None));
+        let log = (allowed.secs().max(1e-3) / expected.secs().max(1e-3)).ln();
+        1.0 - 0.5 * erfc(log / (usual.doubt * std::f64::consts::SQRT_2))
     }
 
     /// Returns the quality of each source's estimates.
@@ -331,7 +343,7 @@ pub(crate) fn beyond(expected: Span, elapsed: Span) -> Span {
 }
 
 /// Returns the work of a task over its estimate; either counts as at least a millisecond.
-fn ratio(work: Span, estimate: Span) -> f64 {
+pub(crate) fn ratio(work: Span, estimate: Span) -> f64 {
     work.secs().max(1e-3) / estimate.secs().max(1e-3)
 }
 

@@ -90,6 +90,11 @@ pub(crate) struct Pace {
     /// of it in which they computed.
     work_s: f64,
     computing_s: f64,
+    /// The sums of the works of those that had estimates, and of these estimates, in seconds; and their
+    /// number.
+    compared_s: f64,
+    estimated_s: f64,
+    compared: f64,
     /// The largest of them.
     longest: Longest,
     /// The number of them, and the sums by which their spread is known.
@@ -101,8 +106,14 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Notes the run time of an attempt that ended by itself, and its work if it did a whole task.
-    pub(crate) fn observe(&mut self, ran: Span, work: Option<ObservedWork>) {
+    /// Notes the run time of an attempt that ended by itself, and its work if it did a whole task, which
+    /// had this estimate.
+    pub(crate) fn observe(
+        &mut self,
+        ran: Span,
+        work: Option<ObservedWork>,
+        estimate: Option<Span>,
+    ) {
         let sample = ran.secs();
         let slot_s = self.slot_s.unwrap_or(sample);
         let weight = if sample > slot_s { RISE } else { FALL };
@@ -113,6 +124,17 @@ impl Pace {
             self.longest.add(work.work_s);
             self.logs.add(work.work_s);
         }
+        if let (Some(work), Some(estimate)) = (work, estimate) {
+            self.compared_s += work.work_s;
+            self.estimated_s += estimate.secs();
+            self.compared += 1.0;
+        }
+    }
+
+    /// Returns the number of successful attempts of tasks with estimates, and their work over these;
+    /// `None` without any.
+    pub(crate) fn of_estimates(&self) -> Option<(f64, f64)> {
+        (self.estimated_s > 0.0).then(|| (self.compared, self.compared_s / self.estimated_s))
     }
 
     /// Notes the end of an attempt that was at its host when another one ended there, `slot_s` ago in
@@ -175,7 +197,7 @@ mod tests {
         let mut ran = |run_s: u64| {
             let ran = Span::from_secs(run_s);
             let work = ObservedWork::of(ran, Speed::REFERENCE, 1.0, None);
-            pace.observe(ran, Some(work));
+            pace.observe(ran, Some(work), None);
             pace.longest_work_s()
         };
 

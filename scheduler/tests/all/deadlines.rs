@@ -1148,6 +1148,34 @@ fn the_probability_of_a_promise_grows_with_its_slack() {
 }
 
 #[test]
+fn a_promise_is_as_likely_as_its_users_estimates_are_good() {
+    let mut world = world();
+    let host = world.host(1).joins();
+    let promised = |world: &mut World, estimate, deadline| {
+        let bag = world.job(1).estimates(&[estimate]).policy("PROMISE");
+        let bag = bag.deadline(deadline).bag();
+        let offer = world.scheduler.offer(&bag, world.now).expect("time enough");
+        offer.expect("it has a deadline").probability
+    };
+    let unproven = [120, 200, 300].map(|deadline| promised(&mut world, 100, deadline));
+    assert!(
+        unproven.is_sorted() && unproven[0] < 0.7 && (0.9..1.0).contains(&unproven[2]),
+        "nothing is known of the user: {unproven:?}"
+    );
+
+    // Estimates that are right, in many jobs.
+    for _ in 0..60 {
+        world.job(1).estimates(&[100]).submit();
+        world.moves(host, Phase::Running);
+        world.pass(s(100));
+        let attempt = world.attempt_on(host);
+        world.ends(host, attempt, Outcome::Succeeded, s(100));
+    }
+    let proven = promised(&mut world, 100, 120);
+    assert!(proven > unproven[0], "{proven}, after {unproven:?}");
+}
+
+#[test]
 fn an_admission_test_is_taken_over_by_the_next_event_and_made_anew_after_another_one() {
     let ask = |world: &mut World| {
         let bag = world.job(2).policy("CALENDAR").estimates(&[10, 10]);

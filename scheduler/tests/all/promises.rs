@@ -440,6 +440,71 @@ fn expected_s(world: &World, job: JobId) -> f64 {
     end.since(world.now).secs()
 }
 
+/// Twenty tasks that were estimated to take five seconds each, of which two run.
+fn underestimated(world: &mut World) -> (JobId, [HostId; 2]) {
+    let hosts = [1, 2].map(|host| world.host(host).joins());
+    let job = world.job(20).policy("PROMISE").estimates(&[5; 20]);
+    let job = job.deadline(100).submit();
+    hosts
+        .iter()
+        .for_each(|host| drop(world.moves(*host, Phase::Running)));
+    (job, hosts)
+}
+
+#[test]
+fn a_promise_is_at_risk_once_its_first_tasks_took_far_longer_than_estimated() {
+    let mut world = world();
+    let (job, hosts) = underestimated(&mut world);
+    assert!(expected_s(&world, job) < 100.0);
+    world.pass(s(17));
+    for host in hosts {
+        let attempt = world.attempt_on(host);
+        world.ends(host, attempt, Outcome::Succeeded, s(17));
+    }
+
+    // Nine rounds of 17 s are left.
+    let left_s = expected_s(&world, job);
+    assert!((150.0..200.0).contains(&left_s), "{left_s}");
+}
+
+#[test]
+fn a_promise_is_at_risk_while_all_its_running_tasks_are_beyond_their_estimates() {
+    let mut world = world();
+    let (job, _) = underestimated(&mut world);
+    world.pass(s(15));
+    let left_s = expected_s(&world, job);
+    assert!(left_s > 100.0, "nine rounds of 15 s and more: {left_s}");
+}
+
+#[test]
+fn nobody_is_evicted_for_a_job_whose_own_estimates_were_too_low() {
+    let mut world = world();
+    let policy = "PROMISE:policing=hard:when=needed";
+    let host = world.host(1).joins();
+    let other = world.job(1).policy(policy).estimates(&[30]);
+    let other = other.deadline(1_000).submit();
+    world.moves(host, Phase::Running);
+    world.pass(s(40));
+
+    let second = world.host(2).joins();
+    let low = world.job(10).policy(policy).estimates(&[5; 10]);
+    let low = low.deadline(140).submit();
+    world.moves(second, Phase::Running);
+    world.pass(s(20));
+    let attempt = world.attempt_on(second);
+    world.ends(second, attempt, Outcome::Succeeded, s(20));
+    world.moves(second, Phase::Running);
+
+    // With both hosts it would be in time.
+    let effects = world.pass(s(30));
+    let left_s = expected_s(&world, low);
+    assert!(left_s > 140.0 - 50.0, "it will be late: {left_s}");
+    let of_other = ended(&effects)
+        .into_iter()
+        .filter(|(id, _)| id.task.job == other);
+    assert_eq!(of_other.count(), 0, "it is far beyond its estimate");
+}
+
 #[test]
 fn a_task_with_several_attempts_should_be_done_with_the_first_of_them() {
     let mut world = world();
