@@ -2,17 +2,20 @@
 //! ahead of their slots (prefetch).
 
 use common::{HostId, Incarnation, JobId, Span, TaskId, Time};
+use smallvec::SmallVec;
 
+use crate::policy::ordering::Rank;
 use crate::policy::replication::{CopyPurpose, Replicated};
 use crate::protocol::effect::{CopyReason, Effect, StartReason};
 use crate::state::foresight::Foresight;
 use crate::state::host::{Host, HostAttempt, Hosts};
 use crate::state::job::{Job, Jobs};
+use crate::state::pool::PoolId;
 use crate::state::room::RoomClaim;
 use crate::state::scene::Scene;
 use crate::state::scheduler::Scheduler;
 use crate::state::settings::Settings;
-use crate::state::shares::ShareWalk;
+use crate::state::shares::{Line, ShareWalk};
 
 /// The number of checks without a delivery after which a backlog is taken back. One is not enough:
 /// the caller itself may have been paused, with deliveries in its queue behind the tick.
@@ -20,6 +23,9 @@ const QUIET_LOOKS: u32 = 2;
 /// The number of jobs behind gangs that may be tried for backfill while all free slots are
 /// reserved.
 const PASSING: u32 = 32;
+
+/// The pools for whose jobs no room can be saved up on this walk.
+type VainPools = SmallVec<[PoolId; 4]>;
 
 impl Scheduler {
     /// Starts whatever can start now. `delivered` is the host that has just delivered a completion.
@@ -100,6 +106,7 @@ impl Scheduler {
     /// A job whose policy declines all ready hosts lets the next job try.
     pub(crate) fn place_waiting(&mut self, fx: &mut Vec<Effect>) {
         let mut asked = ShareWalk::default();
+        let mut vain = VainPools::new();
         let mut passing = 0;
         let mut thawed = false;
 
@@ -107,10 +114,7 @@ impl Scheduler {
         self.thaw(false, fx);
         let kept = |jobs: &Jobs| !jobs.kept.is_empty() || !jobs.fillers.is_empty();
         while (!self.hosts.index.all.ready.is_empty() || kept(&self.jobs) && passing < PASSING)
-            && let Some(rank) = self
-                .jobs
-                .lines
-                .next_turn(&self.jobs.lines.waiting, &mut asked)
+            && let Some(rank) = self.next_to_place(&vain, &mut asked)
         {
             if rank.disclosed() && !std::mem::replace(&mut thawed, true) {
                 self.thaw(true, fx);
@@ -126,8 +130,8 @@ impl Scheduler {
             }
             if !again {
                 asked.pass(rank);
-                if !self.park(rank.job) {
-                    self.save_for(rank.job);
+                if !self.park(rank.job) && !self.save_for(rank.job) {
+                    self.note_vain(rank.job, &mut vain);
                 }
             }
         }
@@ -135,6 +139,57 @@ impl Scheduler {
         if !thawed {
             self.thaw(true, fx);
         }
+    }
+
+    /// Returns the next job with waiting tasks for which something can be done: its pool has a host with
+    /// room, or its tasks are large, so that room could be saved up.
+    fn next_to_place(&self, vain: &VainPools, asked: &mut ShareWalk) -> Option<Rank> {
+        let lines = &self.jobs.lines;
+        // What gangs hold may pass to any job.
+        let kept = !self.jobs.kept.is_empty() || !self.jobs.fillers.is_empty();
+        let saves = self.may_save();
+        let serves = |id: PoolId| {
+            let pool = self.hosts.index.pools.get(id);
+            pool.is_none_or(|pool| {
+                !pool.places.ready.is_empty()
+                    || pool.serves_without_room(saves && !vain.contains(&id))
+            })
+        };
+        let parts = lines.pooled.iter();
+        let parts = parts.filter(|(pool, _)| kept || pool.is_none_or(serves));
+        let line = Line {
+            all: &lines.waiting,
+            asked: parts.map(|(_, ranks)| ranks).collect(),
+        };
+        lines.next_turn(&line, asked)
+    }
+
+    /// Notes the pool of this job, for which no room was saved up, if there is none for any job of it.
+    fn note_vain(&self, id: JobId, vain: &mut VainPools) {
+        let of = self.jobs.table.get(&id).and_then(|job| job.pool);
+        let Some(of) = of.filter(|of| !vain.contains(of)) else {
+            return;
+        };
+        let pool = self.hosts.index.pools.get(of);
+        if pool.is_some_and(|pool| !self.could_save(pool)) {
+            vain.push(of);
+        }
+    }
+
+    /// Returns the next job with waiting tasks whose needs this host meets.
+    fn next_for(&self, host: HostId) -> Option<Rank> {
+        let lines = &self.jobs.lines;
+        let suits = |id: PoolId| {
+            let pool = self.hosts.index.pools.get(id);
+            pool.is_none_or(|pool| pool.has(host))
+        };
+        let parts = lines.pooled.iter();
+        let parts = parts.filter(|(pool, _)| pool.is_none_or(suits));
+        let line = Line {
+            all: &lines.waiting,
+            asked: parts.map(|(_, ranks)| ranks).collect(),
+        };
+        lines.next_turn(&line, &mut ShareWalk::default())
     }
 
     /// Starts as many tasks of a job as its policy wants now; only its next task if it has a
@@ -182,10 +237,7 @@ impl Scheduler {
 
         let mut asked = ShareWalk::default();
         while !self.hosts.index.all.ready.is_empty()
-            && let Some(rank) = self
-                .jobs
-                .lines
-                .next_turn(&self.jobs.lines.copying, &mut asked)
+            && let Some(rank) = self.jobs.lines.next_to_copy(&mut asked)
         {
             let (mut starter, jobs) = self.starter();
             let Some(job) = jobs.table.get_mut(&rank.job) else {
@@ -206,11 +258,7 @@ impl Scheduler {
     /// every slot is taken: as many as fit `prefetch_window` by measured run times, and at most the
     /// host's share of the waiting ones.
     fn prefetch(&mut self, id: HostId, fx: &mut Vec<Effect>) {
-        let Some(rank) = self
-            .jobs
-            .lines
-            .next_turn(&self.jobs.lines.waiting, &mut ShareWalk::default())
-        else {
+        let Some(rank) = self.next_for(id) else {
             return;
         };
         let allowed = self.jobs.lines.shares.room(rank.user()).unwrap_or(u64::MAX);

@@ -1,16 +1,26 @@
 //! Room saved up for tasks that need more of a host than one slot: without it, smaller tasks would
 //! take each processor as it gets free, and the larger ones would wait for ever.
 
+use common::needs::Demand;
 use common::{HostId, JobId};
 
 use crate::state::host::Host;
 use crate::state::job::Job;
+use crate::state::pool::Pool;
 use crate::state::room::Room;
 use crate::state::scheduler::Scheduler;
 
 /// The most hosts whose room is saved up at a time, and the most that are considered for a task.
 const MOST: usize = 16;
 const LOOKED_AT: usize = 64;
+
+/// Whether the host could run such a task if it had more room, and none is saved up there.
+fn lacks_only_room(host: &Host, takes: Demand) -> bool {
+    host.takes_work()
+        && host.saved == Room::default()
+        && host.most_at_once(takes).is_some()
+        && host.room_for(takes) == 0
+}
 
 impl Scheduler {
     /// Releases all room that was saved up. The jobs that are asked next take it in their order.
@@ -48,15 +58,15 @@ impl Scheduler {
 
     /// Saves the room of one host for the job's next task, if it needs more than any host has left.
     /// Jobs that come after it in the queue get nothing of what is lacking there; tasks that take
-    /// only other things than that go on.
-    pub(crate) fn save_for(&mut self, id: JobId) {
-        let full = self.hosts.index.saved.len() >= MOST;
+    /// only other things than that go on. Returns whether it saved some.
+    pub(crate) fn save_for(&mut self, id: JobId) -> bool {
+        let full = !self.may_save();
         let Some(job) = self.jobs.table.get(&id).filter(|_| !full) else {
-            return;
+            return false;
         };
         let alone = job.gang.is_none() && job.promise.is_none() && !job.rank.disclosed();
         if job.demand.is_plain() || job.waiting() == 0 || !alone {
-            return;
+            return false;
         }
 
         let host = self.to_save(job);
@@ -70,6 +80,20 @@ impl Scheduler {
         if let Some(job) = self.jobs.table.get_mut(&id) {
             job.saves = host;
         }
+        host.is_some()
+    }
+
+    /// Whether the room of further hosts may be saved up.
+    pub(crate) fn may_save(&self) -> bool {
+        self.hosts.index.saved.len() < MOST
+    }
+
+    /// Whether room may be saved up for some job of this pool.
+    pub(crate) fn could_save(&self, pool: &Pool) -> bool {
+        let takes = pool.takes();
+        let ready = self.hosts.index.all.ready.by_since().take(LOOKED_AT);
+        let mut hosts = ready.filter_map(|id| self.hosts.table.get(&id));
+        hosts.any(|host| pool.has(host.id) && lacks_only_room(host, takes))
     }
 
     /// Returns the host to save for the job: the one of the last time as long as it will do, or
@@ -78,10 +102,7 @@ impl Scheduler {
         let scene = job.scene(self.now, &self.settings, &self.hosts);
         let will_do = |host: &&Host| {
             let speed = host.speed;
-            host.takes_work()
-                && host.saved == Room::default()
-                && host.most_at_once(job.demand).is_some()
-                && host.room_for(job.demand) == 0
+            lacks_only_room(host, job.demand)
                 && scene.does(host.id)
                 && (job.policy.placement)
                     .objection(&scene, &job.plan, speed)

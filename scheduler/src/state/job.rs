@@ -918,6 +918,9 @@ pub(crate) struct Jobs {
 pub(crate) struct Lines {
     /// Jobs with waiting tasks.
     pub(crate) waiting: BTreeSet<Rank>,
+    /// The same by the pool in which one of them needs a host with room; `None` where it may be of use
+    /// without.
+    pub(crate) pooled: BTreeMap<Option<PoolId>, BTreeSet<Rank>>,
     /// Jobs that want copies.
     pub(crate) copying: BTreeSet<Rank>,
     /// Jobs that want copies again at these times.
@@ -933,10 +936,24 @@ pub(crate) struct Lines {
 impl Lines {
     /// Moves the job to another `Rank` in the queues.
     pub(crate) fn rerank(&mut self, job: &mut Job, rank: Rank) {
-        line_up(&mut self.waiting, &mut job.in_line, false, job.rank);
+        self.wait_in_line(job, false);
         line_up(&mut self.copying, &mut job.in_copy_line, false, job.rank);
         job.rank = rank;
         self.sync(job);
+    }
+
+    /// Puts the job into the queue of those with waiting tasks, or takes it out of it.
+    fn wait_in_line(&mut self, job: &mut Job, waits: bool) {
+        if job.in_line == waits {
+            return;
+        }
+        line_up(&mut self.waiting, &mut job.in_line, waits, job.rank);
+        let pool = self.pooled.entry(job.needs_room_in()).or_default();
+        if waits {
+            pool.insert(job.rank);
+        } else {
+            pool.remove(&job.rank);
+        }
     }
 
     /// Updates the job's places in `waiting` and `copying`, and its alarm, after its tasks changed.
@@ -947,7 +964,7 @@ impl Lines {
             let rank = job.turn_rank();
             waits = rank.is_some();
             if let Some(rank) = rank.filter(|rank| *rank != job.rank) {
-                line_up(&mut self.waiting, &mut job.in_line, false, job.rank);
+                self.wait_in_line(job, false);
                 line_up(&mut self.copying, &mut job.in_copy_line, false, job.rank);
                 job.rank = rank;
             }
@@ -955,7 +972,7 @@ impl Lines {
 
         waits |= job.wishes.first_primary().is_some();
         waits &= !job.parked;
-        line_up(&mut self.waiting, &mut job.in_line, waits, job.rank);
+        self.wait_in_line(job, waits);
 
         let wants = job.wants_copies();
         line_up(&mut self.copying, &mut job.in_copy_line, wants, job.rank);
@@ -974,6 +991,13 @@ impl Lines {
 }
 
 impl Job {
+    /// Returns the pool without a ready host of which none of its waiting tasks can start; `None` where
+    /// it has none, or is to be asked in any case.
+    fn needs_room_in(&self) -> Option<PoolId> {
+        let always = self.gang.is_some() || self.policy.placement.prepares();
+        self.pool.filter(|_| !always)
+    }
+
     /// Panics if the job is not in exactly the queues that it takes itself to be in.
     pub(crate) fn check_places(&self, lines: &Lines) {
         let id = self.rank.job;
@@ -981,6 +1005,12 @@ impl Job {
             lines.waiting.contains(&self.rank),
             self.in_line,
             "{id:?} waits"
+        );
+        let pool = lines.pooled.get(&self.needs_room_in());
+        debug_assert_eq!(
+            pool.is_some_and(|pool| pool.contains(&self.rank)),
+            self.in_line,
+            "{id:?} waits in its pool"
         );
         debug_assert_eq!(
             lines.copying.contains(&self.rank),

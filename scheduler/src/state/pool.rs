@@ -6,7 +6,7 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
-use common::needs::Needs;
+use common::needs::{Demand, Needs};
 use common::{HostId, Speed, Time};
 
 use crate::collections::dense::Dense;
@@ -152,7 +152,7 @@ fn count(speeds: &mut BTreeMap<Speed, u32>, less: Option<Speed>, more: Option<Sp
 }
 
 /// The number of a pool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PoolId(usize);
 
 /// The hosts that suit a class of needs.
@@ -259,6 +259,19 @@ impl Pools {
 }
 
 impl Pool {
+    /// Returns the demand of one of its tasks.
+    pub(crate) fn takes(&self) -> Demand {
+        self.needs.takes
+    }
+
+    /// Whether asking its waiting jobs can do something while none of its hosts has room: where no host
+    /// is known that meets their needs they leave the queue, and for tasks that need more than one slot
+    /// room can be saved up, if `saves`.
+    pub(crate) fn serves_without_room(&self, saves: bool) -> bool {
+        let large = !self.needs.takes.is_plain();
+        self.members.is_empty() || large && saves && self.places.usable_slots > 0
+    }
+
     /// Returns the number of hosts of each speed that take work and suit, busy or not.
     pub(crate) fn speeds(&self) -> &BTreeMap<Speed, u32> {
         self.places.speeds(self.members.values())
@@ -267,6 +280,11 @@ impl Pool {
     /// Returns the time since which the host is among the ready ones of the pool.
     pub(crate) fn ready_since(&self, host: HostId) -> Option<Time> {
         self.members.get(&host)?.ready_since()
+    }
+
+    /// Whether the host could run such a task, busy or not.
+    pub(crate) fn has(&self, host: HostId) -> bool {
+        self.members.get(&host).is_some()
     }
 
     fn qualify(&mut self, host: &Host, now: Time) {

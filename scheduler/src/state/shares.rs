@@ -10,10 +10,11 @@
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
-use std::ops::Bound::{Excluded, Included, Unbounded};
+use std::ops::Bound::{self, Excluded, Included, Unbounded};
 
 use common::{JobId, Span, Time};
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 use crate::policy::ordering::Rank;
 use crate::state::job::{Job, Jobs, Lines};
@@ -353,15 +354,32 @@ impl ShareWalk {
     }
 
     /// Returns the next rank of this class and user after the last one passed.
-    fn next_of(&self, line: &BTreeSet<Rank>, class: (bool, bool, u32)) -> Option<Rank> {
+    fn next_of(&self, line: &Line<'_>, class: (bool, bool, u32)) -> Option<Rank> {
         let from = match self.last.get(&class) {
             Some(last) => Excluded(*last),
             None => Included(Rank::first_of(class)),
         };
-        line.range((from, Unbounded))
-            .next()
-            .copied()
-            .filter(|rank| rank.class() == class)
+        line.next(from).filter(|rank| rank.class() == class)
+    }
+}
+
+/// A queue, and those parts of it of which jobs are asked.
+pub(crate) struct Line<'a> {
+    pub(crate) all: &'a BTreeSet<Rank>,
+    pub(crate) asked: SmallVec<[&'a BTreeSet<Rank>; 4]>,
+}
+
+impl<'a> Line<'a> {
+    /// The queue, all of whose jobs are asked.
+    pub(crate) fn whole(all: &'a BTreeSet<Rank>) -> Self {
+        let asked = SmallVec::from_elem(all, 1);
+        Self { all, asked }
+    }
+
+    /// Returns the first rank from here on that is asked.
+    fn next(&self, from: Bound<Rank>) -> Option<Rank> {
+        let next = |part: &&BTreeSet<Rank>| part.range((from, Unbounded)).next().copied();
+        self.asked.iter().filter_map(next).min()
     }
 }
 
@@ -374,14 +392,14 @@ fn firsts(line: &BTreeSet<Rank>, from: (bool, bool, u32)) -> impl Iterator<Item 
 impl Lines {
     /// Returns the next job of this queue whose turn it is, not passed yet and of a user who may
     /// run more tasks.
-    pub(crate) fn next_turn(&self, line: &BTreeSet<Rank>, asked: &mut ShareWalk) -> Option<Rank> {
+    pub(crate) fn next_turn(&self, line: &Line<'_>, asked: &mut ShareWalk) -> Option<Rank> {
         if !self.shares.on() {
-            return after(line, asked.latest);
+            return line.next(asked.latest.map_or(Unbounded, Excluded));
         }
 
         let mut turns = match asked.turns.take() {
             Some(turns) => turns,
-            None => self.turns(line),
+            None => self.turns(line.all),
         };
         let next = loop {
             let Some(Reverse(UserTurn { class, user, .. })) = turns.peek().copied() else {
@@ -394,6 +412,11 @@ impl Lines {
         };
         asked.turns = Some(turns);
         next
+    }
+
+    /// Returns the next job that wants copies.
+    pub(crate) fn next_to_copy(&self, asked: &mut ShareWalk) -> Option<Rank> {
+        self.next_turn(&Line::whole(&self.copying), asked)
     }
 
     /// Returns the turns of the users in this queue who may run more tasks.

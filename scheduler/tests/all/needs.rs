@@ -1,12 +1,12 @@
 //! The needs of tasks beside a slot: processors, memory and graphics processors that are
 //! counted, platforms and labels. What is not here: confinement and network (`explaining`).
 
-use common::attempt::Phase;
+use common::attempt::{Outcome, Phase};
 use common::host::{OwnerState, YieldReason};
 use common::needs::{Capacity, Needs, Offers};
 use common::platform::HostPlatform;
 use common::view::{HostState, JobState};
-use common::{AttemptId, HostId, IdSet, JobId, Ranks};
+use common::{AttemptId, HostId, IdSet, JobId, Ranks, Span};
 use scheduler::effect::Refused;
 use scheduler::event::Bag;
 use scheduler::policy::catalogue;
@@ -57,6 +57,49 @@ fn offers(w: &mut World, host: u32, offers: Offers) -> Vec<Effect> {
 fn joins(w: &mut World, host: u32, slots: u32, lends: Offers) -> HostId {
     offers(w, host, lends);
     w.host(host).slots(slots).joins()
+}
+
+#[test]
+fn short_tasks_are_prefetched_although_a_job_before_them_waits_for_another_host() {
+    let mut w = World::new();
+    let large = joins(&mut w, 1, 1, pc(1, 65_536, 0));
+    let before = w.job(2).needs(needs("mem=32G")).submit();
+    let small = joins(&mut w, 2, 1, pc(1, 4_096, 0));
+    w.job(1_000).submit();
+    let attempt = w.attempt_on(small);
+    w.ends(small, attempt, Outcome::Succeeded, Span::from_millis(10));
+    let held = w.books(small).len();
+    assert!((9..=11).contains(&held), "100 ms of such tasks, not {held}");
+
+    // It is still the first for the host for which it waits.
+    let attempt = first_of(&w, large, before);
+    w.ends(large, attempt, Outcome::Succeeded, s(60));
+    assert_eq!(first_of(&w, large, before).task.index, 2);
+}
+
+#[test]
+fn many_jobs_that_wait_for_large_hosts_have_room_saved_in_their_order() {
+    for order in [[1, 1, 2, 2], [1, 2, 1, 2]] {
+        let mut w = World::new();
+        for host in [1, 2] {
+            joins(&mut w, host, 2, pc(2, 8_192, 0));
+        }
+        let small = w.job(4).submit();
+        let large: Vec<JobId> = (0..40)
+            .map(|_| w.job(1).needs(needs("cpus=2")).submit())
+            .collect();
+        let later = w.job(40).submit();
+
+        // One slot after the other gets free; what comes later takes none of them.
+        for host in order.map(HostId) {
+            let attempt = first_of(&w, host, small);
+            w.ends(host, attempt, Outcome::Succeeded, s(60));
+        }
+        let run = [1, 2].map(|host| w.attempt_on(HostId(host)).task.job);
+        assert_eq!(run, large[..2], "{order:?}");
+        let counts = w.scheduler.job_counts(later).expect("it is there");
+        assert_eq!(counts.waiting, 40, "{order:?}");
+    }
 }
 
 #[test]
