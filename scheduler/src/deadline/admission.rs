@@ -1,5 +1,5 @@
-//! Deadlines: the admission test of a bag on the calendar, and the starts of tasks with a promise.
-//! The functions here only compute; `handlers` and `policing` act.
+//! Deadlines: the admission test of a bag on the calendar. The functions here only compute;
+//! `handlers` and `policing` act.
 //!
 //! The calendar holds the running attempts, then the waiting tasks with a promise, in queue order;
 //! a new bag comes behind all of them. Waiting tasks without a promise are not on it: they come
@@ -10,7 +10,6 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::attempt::Phase;
-use common::needs::Needs;
 use common::{AttemptId, HostId, IdSet, JobId, Span, Time};
 
 use crate::deadline::calendar::{Booking, Calendar, RunningCap, Slots};
@@ -63,7 +62,7 @@ pub struct PlannedTask {
 
 /// The predicted end of attempts that have run for longer than expected, by `Reckoner`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Overdue {
+pub(super) enum Overdue {
     /// At once (the paper's reading), or soon.
     Soon,
     /// After as long again as they have run.
@@ -95,11 +94,11 @@ pub(crate) struct Reckoner<'a> {
     reckoning: Reckoning,
     pub(super) now: Time,
     /// The predicted end of attempts that should have ended already.
-    soonest: Time,
+    pub(super) soonest: Time,
     stretch: f64,
     /// Whether the expected further attempts of tasks are on the calendar.
-    spares: bool,
-    overdue: Overdue,
+    pub(super) spares: bool,
+    pub(super) overdue: Overdue,
     /// The mean work of a task of jobs without estimates, in seconds on a host of speed 1.
     works: RefCell<BTreeMap<JobId, Option<f64>>>,
     /// The corrections by jobs' own tasks, where they count.
@@ -204,7 +203,7 @@ impl Scheduler {
             spares: true,
             overdue: Overdue::Soon,
             works: RefCell::default(),
-            own: reckoning.calibrated.then(KnownTasks::default),
+            own: (reckoning.calibrated).then(|| KnownTasks::new(reckoning.inflated)),
         }
     }
 
@@ -255,171 +254,6 @@ impl Scheduler {
         let kept = errors.filter(|error| *error <= most + 1e-6).count();
         kept as f64 / (seen.len() + PRIOR_SCORES.len()) as f64
     }
-
-    /// Returns the tasks with a promise that start now, with their hosts. A slot that the calendar
-    /// has for a later task stays free for it only if that is the slot's next task; others may use
-    /// the rest.
-    pub(crate) fn promised_starts(&self) -> Vec<(JobId, u32, HostId)> {
-        let first = self
-            .jobs
-            .lines
-            .waiting
-            .first()
-            .filter(|rank| rank.promised());
-        let Some(job) = first.and_then(|rank| self.jobs.table.get(&rank.job)) else {
-            return Vec::new();
-        };
-        let Some(reckoning) = job.policy.admission.reckoning() else {
-            return Vec::new();
-        };
-        let line = self
-            .jobs
-            .lines
-            .waiting
-            .iter()
-            .take_while(|rank| rank.promised());
-        let line: Vec<&Job> = line
-            .filter_map(|rank| self.jobs.table.get(&rank.job))
-            .collect();
-        if !self.may_start_promised(&line) {
-            return Vec::new();
-        }
-
-        let equal = !reckoning.inflated && self.hosts.alike() && self.hosts.index.lent.is_empty();
-        if equal
-            && self.hosts.index.standing.is_bare()
-            && !line
-                .iter()
-                .any(|job| job.rules.quorum.compares() || !job.demand.is_plain())
-        {
-            return self.fill_windows(self.starts_on_equals());
-        }
-
-        // Overdue attempts are not waited for if all deadlines are met without their slots.
-        let without = self.starts_if(reckoning, &line, Overdue::Late);
-        let starts = without.unwrap_or_else(|| {
-            self.starts_if(reckoning, &line, Overdue::AsLong)
-                .unwrap_or_default()
-        });
-
-        self.fill_windows(starts)
-    }
-
-    /// Whether a ready host suits one of these jobs, or a task may make room: else the calendar, which takes
-    /// all hosts to put together, would have no start.
-    fn may_start_promised(&self, line: &[&Job]) -> bool {
-        if !self.hosts.index.standing.is_bare() {
-            return true;
-        }
-        let (wanted, avoided) = wanted_by(line);
-        let mut ready = self.hosts.index.all.ready.by_since();
-        ready.any(|host| {
-            let offers = |needs: &&Needs| self.hosts.offer(host, needs);
-            !avoided.contains(&host) && wanted.iter().any(offers)
-        })
-    }
-
-    /// Returns the starts now of tasks of the jobs in this line if overdue attempts end as `overdue` says;
-    /// `None` for `Overdue::Late` if a deadline would be missed.
-    fn starts_if(
-        &self,
-        reckoning: Reckoning,
-        line: &[&Job],
-        overdue: Overdue,
-    ) -> Option<Vec<(JobId, u32, HostId)>> {
-        let mut reckoner = Reckoner {
-            overdue,
-            ..self.reckoner(reckoning, self.now)
-        };
-
-        // A free slot is preferred to one that should be free.
-        reckoner.soonest = self.now + Span(1);
-        // Attempts that may never be needed delay no task.
-        reckoner.spares = false;
-
-        let mut calendar = reckoner.calendar(&BTreeSet::new());
-        let mut starts = Vec::new();
-        let mut in_time = true;
-        let (wanted, avoided) = wanted_by(line);
-        // A slot that suits none of them does not count: they would all be stacked in vain.
-        let mut room = calendar.idle_for(&wanted, &avoided) + self.hosts.index.standing.len();
-
-        reckoner.stack_line(&mut calendar, &BTreeSet::new(), |job, index, entry| {
-            in_time &= job
-                .promise
-                .is_none_or(|promise| entry.finish <= promise.deadline);
-            if entry.now
-                || entry.start <= reckoner.soonest && self.makes_room_on(entry.host, job).is_some()
-            {
-                room = room.saturating_sub(1);
-                let alone = index.filter(|_| !job.rules.quorum.compares());
-                starts.extend(alone.map(|index| (job.rank.job, index, entry.host)));
-            }
-            room > 0
-        });
-
-        (in_time || overdue != Overdue::Late).then_some(starts)
-    }
-
-    /// Returns the same starts on hosts of equal speed, where waiting for another host gains
-    /// nothing.
-    fn starts_on_equals(&self) -> Vec<(JobId, u32, HostId)> {
-        let ready = self
-            .hosts
-            .index
-            .all
-            .ready
-            .by_since()
-            .filter_map(|id| self.hosts.table.get(&id));
-        let mut slots: Vec<HostId> = ready
-            .flat_map(|host| std::iter::repeat_n(host.id, host.free_slots()))
-            .collect();
-        slots.reverse();
-
-        let shares = &self.jobs.lines.shares;
-        let mut rooms: BTreeMap<u32, u64> = BTreeMap::new();
-        let mut starts = Vec::new();
-        for rank in self
-            .jobs
-            .lines
-            .waiting
-            .iter()
-            .take_while(|rank| rank.promised())
-        {
-            let Some(job) = self.jobs.table.get(&rank.job) else {
-                continue;
-            };
-            let barred = job.barred();
-            let room = rooms.entry(job.user);
-            let room = room.or_insert_with(|| shares.room(job.user).unwrap_or(u64::MAX));
-            for index in job
-                .in_order()
-                .take(usize::try_from(*room).unwrap_or(usize::MAX))
-            {
-                let avoided = job.avoided(index, &barred, &self.hosts);
-                let fit = slots.iter().rposition(|host| {
-                    self.hosts.offer(*host, &job.rules.needs) && !avoided.contains(host)
-                });
-                let Some(slot) = fit else { break };
-                starts.push((rank.job, index, slots.remove(slot)));
-                *room = room.saturating_sub(1);
-            }
-
-            if slots.is_empty() {
-                break;
-            }
-        }
-
-        starts
-    }
-}
-
-/// Returns the needs of these jobs, and the hosts that none of them may have.
-fn wanted_by<'a>(line: &[&'a Job]) -> (BTreeSet<&'a Needs>, BTreeSet<HostId>) {
-    let wanted = line.iter().map(|job| &job.rules.needs).collect();
-    let barred = line.iter().map(|job| job.barred());
-    let avoided = barred.reduce(|all, some| &all & &some).unwrap_or_default();
-    (wanted, avoided)
 }
 
 impl<'a> Reckoner<'a> {
@@ -429,7 +263,7 @@ impl<'a> Reckoner<'a> {
         if !self.reckoning.inflated {
             return speed;
         }
-        let rate = speed * self.scheduler.foresight.share(host) / self.stretch;
+        let rate = speed * self.scheduler.foresight.usual_share(host) / self.stretch;
         GRAIN.powf((rate.ln() / GRAIN.ln()).floor())
     }
 
@@ -483,15 +317,15 @@ impl<'a> Reckoner<'a> {
         Some(own.corrected(self.scheduler, job, of, source, self.now))
     }
 
-    /// Returns the probability that the bag's tasks take no longer than estimated by so much that it
-    /// would not end by the deadline but by `finish`.
-    fn estimated(&self, bag: &Bag, finish: Time, deadline: Time) -> f64 {
+    /// Returns the probability that the bag's tasks, of which the first should start at `begin` and the last
+    /// end by `finish`, take no longer than estimated by so much that they miss the deadline.
+    fn estimated(&self, bag: &Bag, (begin, finish): (Time, Time), deadline: Time) -> f64 {
         let has_estimates = bag.rules.estimate.is_some() || !bag.terms.estimates.is_empty();
         if !self.reckoning.calibrated || !has_estimates {
             return 1.0;
         }
         let estimates = &self.scheduler.foresight.experience.estimates;
-        let [expected, allowed] = [finish, deadline].map(|end| end.since(self.now));
+        let [expected, allowed] = [finish, deadline].map(|end| end.since(begin));
         estimates.suffices(&bag.terms.estimator, expected, allowed)
     }
 
@@ -870,6 +704,19 @@ impl<'a> Reckoner<'a> {
         Some(last)
     }
 
+    /// Returns the start of the first one of a bag's tasks.
+    fn begin(
+        &self,
+        occupied: &Calendar<'_>,
+        first: Option<(u32, TaskDuration)>,
+        bag: &Bag,
+    ) -> Option<Time> {
+        let mut calendar = occupied.clone();
+        let (_, time) = first?;
+        let entry = calendar.stack_for(self.cap_of_bag(bag), time, &bag.rules.needs)?;
+        Some(entry.start)
+    }
+
     /// The cold start: a user whose estimates are of unknown quality may have one bag at a time
     /// judged as if no task were longer than the bag's median task. Else users whose estimates are
     /// far too high would never be admitted, and their estimates never be compared with run times.
@@ -903,6 +750,14 @@ impl<'a> Reckoner<'a> {
 }
 
 impl AdmissionTest<'_> {
+    /// Asks something of the test as if jobs' own tasks corrected no estimates.
+    pub(super) fn by_estimates(&mut self, ask: impl FnOnce(&Self) -> bool) -> bool {
+        let own = self.reckoner.own.take();
+        let answer = ask(self);
+        self.reckoner.own = own;
+        answer
+    }
+
     /// Returns the offer for the bag if these attempts are killed.
     ///
     /// # Errors
@@ -927,7 +782,13 @@ impl AdmissionTest<'_> {
             // A task that reaches a learned limit is tried again, however good estimates are.
             let estimated = match self.lessons.sequence() {
                 Some(_) => 1.0,
-                None => reckoner.estimated(bag, finish, *deadline),
+                None => {
+                    let first = self.draft.first().copied();
+                    let begin = reckoner
+                        .begin(&occupied, first, bag)
+                        .unwrap_or(reckoner.now);
+                    reckoner.estimated(bag, (begin, finish), *deadline)
+                }
             };
             Offer {
                 finish,

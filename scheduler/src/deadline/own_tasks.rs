@@ -4,28 +4,39 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use common::attempt::Phase;
 use common::{JobId, Span, Time};
 
 use crate::prediction::estimates::{EstimateSource, ratio};
 use crate::state::job::Job;
 use crate::state::scheduler::Scheduler;
-use crate::state::work::weighed_s;
+use crate::state::work::{mixed_s, weighed_s};
 
 /// The work of a job's own tasks, by their estimates.
 #[derive(Debug, Clone, Copy)]
-enum OwnTasks {
-    /// So many tasks have ended, with this work over their estimates.
-    Ended { tasks: f64, ratio: f64 },
-    /// None has. The one that has run longest, by its estimate, has done this part of that.
-    Running { ratio: f64 },
+struct OwnTasks {
+    /// The number of tasks that have ended, and of those that run and have done more than these.
+    tasks: f64,
+    /// Their work over their estimates.
+    ratio: f64,
+    /// Whether none has ended.
+    running: bool,
 }
 
-/// The `OwnTasks` of the jobs that were looked at.
+/// The `OwnTasks` of the jobs that were looked at, with the work of a running attempt as far as it has
+/// come, by the calendar that asks.
 #[derive(Debug, Default)]
-pub(super) struct KnownTasks(RefCell<BTreeMap<JobId, OwnTasks>>);
+pub(super) struct KnownTasks {
+    jobs: RefCell<BTreeMap<JobId, OwnTasks>>,
+    /// Whether the processor share that an attempt had counts.
+    shared: bool,
+}
 
 impl KnownTasks {
+    pub(super) fn new(shared: bool) -> Self {
+        let jobs = RefCell::default();
+        Self { jobs, shared }
+    }
+
     /// Returns the work of a task of this job with this estimate, of which `expected` is what its
     /// source tells.
     pub(super) fn corrected(
@@ -36,39 +47,60 @@ impl KnownTasks {
         source: &EstimateSource,
         now: Time,
     ) -> Span {
-        let mut known = self.0.borrow_mut();
+        let mut known = self.jobs.borrow_mut();
         let own = known.entry(job.rank.job);
-        let own = *own.or_insert_with(|| OwnTasks::of(scheduler, job, now));
-        match own {
-            OwnTasks::Ended { tasks, ratio } => {
-                let measured_s = ratio * estimate.secs();
-                Span::from_secs_f64(weighed_s(expected.secs(), measured_s, tasks))
-            }
-            OwnTasks::Running { ratio } => {
-                let done = Span::from_secs_f64(ratio * estimate.secs());
-                let given = source.given(Some(estimate), done);
-                given.map_or(expected, |given| given.max(expected))
-            }
+        let own = *own.or_insert_with(|| OwnTasks::of(scheduler, job, self.shared, now));
+        let measured_s = own.ratio * estimate.secs();
+        if own.running {
+            let given = source.given(Some(estimate), Span::from_secs_f64(measured_s));
+            return given.map_or(expected, |given| given.max(expected));
         }
+
+        // The tasks that end first are the short ones.
+        let expected_s = expected.secs();
+        Span::from_secs_f64(if measured_s < expected_s {
+            mixed_s(expected_s, measured_s, own.tasks)
+        } else {
+            weighed_s(expected_s, measured_s, own.tasks)
+        })
     }
 }
 
 impl OwnTasks {
-    fn of(scheduler: &Scheduler, job: &Job, now: Time) -> Self {
-        if let Some((tasks, ratio)) = job.pace.of_estimates() {
-            return Self::Ended { tasks, ratio };
-        }
-
-        let ratios = job.copies().filter_map(|copy| {
+    fn of(scheduler: &Scheduler, job: &Job, shared: bool, now: Time) -> Self {
+        let (mut tasks, mut work_s, mut estimated_s) = job.pace.of_estimates();
+        let running = tasks <= 0.0;
+        let start_cost = scheduler.settings.start_cost;
+        let going = job.copies().filter_map(|copy| {
             let host = scheduler.hosts.table.get(&copy.host)?;
             let load = host.books.get(&copy.attempt)?;
             let estimate = job.estimate(copy.attempt.task.index)?;
-            let executes = load.phase.executing() || load.phase == Phase::Ended;
-            let (done_s, _) = scheduler.done_for(job, host, load, now);
-            executes.then(|| ratio(Span::from_secs_f64(done_s), estimate))
+            let runs = load.phase.executing() && host.silence(now).is_none();
+            let of = (host, job.computing());
+            let (done_s, _) = (scheduler.foresight).work_done(of, load, shared, start_cost, now);
+            runs.then_some((done_s, estimate))
         });
-        Self::Running {
-            ratio: ratios.fold(0.0, f64::max),
+
+        let ratio_of =
+            |(done_s, estimate): (f64, Span)| ratio(Span::from_secs_f64(done_s), estimate);
+        if running {
+            let ratio = going.map(ratio_of).fold(0.0, f64::max);
+            return Self {
+                tasks,
+                ratio,
+                running,
+            };
+        }
+        let usual = work_s / estimated_s;
+        for (done_s, estimate) in going.filter(|one| ratio_of(*one) > usual) {
+            tasks += 1.0;
+            work_s += done_s;
+            estimated_s += estimate.secs();
+        }
+        Self {
+            tasks,
+            ratio: work_s / estimated_s,
+            running,
         }
     }
 }

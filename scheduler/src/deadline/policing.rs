@@ -62,7 +62,7 @@ impl Scheduler {
         policy: &Policy,
         now: Time,
     ) -> (Result<Option<Offer>, Refused>, Vec<Victim>) {
-        let test = match self.admission_test(bag, policy, now) {
+        let mut test = match self.admission_test(bag, policy, now) {
             Ok(Some(test)) => test,
             Ok(None) => return (Ok(None), Vec::new()),
             Err(refused) => return (Err(refused), self.victims(now, KillOccasion::Always)),
@@ -74,11 +74,16 @@ impl Scheduler {
         let without = |doomed: &[Victim]| -> BTreeSet<AttemptId> {
             doomed.iter().map(|victim| victim.attempt).collect()
         };
-        let told = |doomed: &[Victim]| test.offer(&without(doomed));
-        let late = match told(&doomed) {
+        let late = match test.offer(&without(&doomed)) {
             Err(late @ Refused::TooLate { .. }) => late,
             first => return (first.map(Some), doomed),
         };
+        // Where others estimated too little, that is refused, and nobody killed for it.
+        if !spare.is_empty() && test.by_estimates(|test| test.offer(&without(&doomed)).is_ok()) {
+            return (Err(test.with_fits(late, &without(&doomed))), doomed);
+        }
+
+        let told = |doomed: &[Victim]| test.offer(&without(doomed));
 
         doomed.extend(spare);
         let mut best = None;

@@ -42,7 +42,9 @@ impl Scheduler {
             .policy
             .admission
             .reckoning()?;
-        let reckoner = self.reckoner(reckoning, self.now);
+        // A user who estimated too little holds nobody's slots back by it.
+        let mut reckoner = self.reckoner(reckoning, self.now);
+        reckoner.own = None;
 
         let mut calendar = reckoner.calendar(&Default::default());
         let mut least: Option<Span> = None;

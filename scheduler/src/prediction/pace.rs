@@ -131,10 +131,10 @@ impl Pace {
         }
     }
 
-    /// Returns the number of successful attempts of tasks with estimates, and their work over these;
-    /// `None` without any.
-    pub(crate) fn of_estimates(&self) -> Option<(f64, f64)> {
-        (self.estimated_s > 0.0).then(|| (self.compared, self.compared_s / self.estimated_s))
+    /// Returns the number of successful attempts of tasks with estimates, and the sums of their works and
+    /// of these estimates, in seconds.
+    pub(crate) fn of_estimates(&self) -> (f64, f64, f64) {
+        (self.compared, self.compared_s, self.estimated_s)
     }
 
     /// Notes the end of an attempt that was at its host when another one ended there, `slot_s` ago in

@@ -289,7 +289,8 @@ impl Foresight {
     /// Returns the mean processor share that an attempt had up to its host's last report, which says for
     /// how long it ran.
     pub(crate) fn reported_share(&self, host: &Host, load: &HostAttempt) -> f64 {
-        let mean = host.shares.mean_since(load.shares);
+        let reported = load.noted.unwrap_or(host.cpu_seen);
+        let mean = self.shares(host, reported).mean_since(load.shares);
         mean.unwrap_or_else(|| self.share(host))
     }
 
@@ -348,8 +349,13 @@ impl Foresight {
 
     /// Returns the host with the share that is usual there, for predictions of what starts later.
     pub(crate) fn in_the_long_run<'a>(&self, host: &'a Host) -> HostShare<'a> {
-        let share = host.usual_share.mean(self.common().cpu);
+        let share = self.usual_share(host);
         HostShare { host, share }
+    }
+
+    /// Returns the processor share that is usual on the host.
+    pub(crate) fn usual_share(&self, host: &Host) -> f64 {
+        host.usual_share.mean(self.common().cpu)
     }
 
     /// Returns the seconds that a task of which `part` is left takes on a free slot of this host.

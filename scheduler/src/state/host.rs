@@ -159,10 +159,12 @@ impl Default for UsualShare {
 impl UsualShare {
     /// The time, in seconds, after which a share counts `1 / e` of the latest one.
     const FORGOTTEN_S: f64 = 600.0;
+    /// The longest time, in seconds, that one report stands for: after it nothing is known.
+    const MOST_S: f64 = 120.0;
 
     /// Adds some time with this share.
     pub(crate) fn add(&mut self, time_s: f64, share: f64) {
-        let kept = (-time_s / Self::FORGOTTEN_S).exp();
+        let kept = (-time_s.min(Self::MOST_S) / Self::FORGOTTEN_S).exp();
         self.common_s *= kept;
         self.seen.time_s *= kept;
         self.seen.processor_s *= kept;

@@ -25,6 +25,11 @@ pub(crate) fn weighed_s(estimate_s: f64, measured_s: f64, tasks: f64) -> f64 {
     if is_far_off(estimate_s, measured_s) {
         return measured_s;
     }
+    mixed_s(estimate_s, measured_s, tasks)
+}
+
+/// Returns the mean of what was estimated of a task and what so many tasks took on average.
+pub(crate) fn mixed_s(estimate_s: f64, measured_s: f64, tasks: f64) -> f64 {
     (tasks * measured_s + ESTIMATED * estimate_s) / (tasks + ESTIMATED)
 }
 

@@ -395,6 +395,22 @@ fn one_report_of_a_busy_processor_makes_predictions_hardly_later() {
 }
 
 #[test]
+fn a_report_stands_for_no_more_than_two_minutes_of_silence() {
+    let mut w = World::new();
+    let host = w.host(1).joins();
+    reports_share(&mut w, host, 1.0, s(3_600));
+    reports_share(&mut w, host, 0.05, s(60));
+
+    // The master sleeps for a night.
+    w.now = w.now + s(8 * 3_600);
+    let span = s(8 * 3_600);
+    w.send(Event::MasterPaused { span });
+    reports_share(&mut w, host, 1.0, s(60));
+    let job = w.job(10).estimate(s(100)).submit();
+    assert_about(finish_s(&w, job), 1_000.0);
+}
+
+#[test]
 fn a_host_that_is_always_busy_is_predicted_as_busy() {
     let mut w = World::new();
     let host = w.host(1).joins();

@@ -477,6 +477,55 @@ fn a_promise_is_at_risk_while_all_its_running_tasks_are_beyond_their_estimates()
 }
 
 #[test]
+fn one_quick_task_does_not_make_the_rest_of_a_promised_job_look_short() {
+    let mut world = world();
+    let hosts: Vec<HostId> = (1..=10).map(|host| world.host(host).joins()).collect();
+    let job = world.job(100).policy("PROMISE").estimates(&[100; 100]);
+    let job = job.deadline(3_000).submit();
+    for host in &hosts {
+        world.moves(*host, Phase::Running);
+    }
+    world.pass(s(1));
+    let attempt = world.attempt_on(hosts[0]);
+    world.ends(hosts[0], attempt, Outcome::Succeeded, s(1));
+
+    let left_s = expected_s(&world, job);
+    assert!((700.0..1_300.0).contains(&left_s), "ten rounds: {left_s}");
+}
+
+#[test]
+fn a_task_on_a_busy_host_is_not_beyond_its_estimate_for_the_bags_behind_it() {
+    let mut world = world();
+    let host = world.host(1).joins();
+    let hears = |world: &mut World, ran| {
+        let mut held = world.held(host);
+        held.iter_mut().for_each(|held| held.ran = ran);
+        let status = Status {
+            cpu: 0.2,
+            ..OwnerState::Away.into()
+        };
+        world.send(Event::HostHeard { host, status, held });
+    };
+    for _ in 0..60 {
+        world.now = world.now + s(60);
+        hears(&mut world, s(0));
+    }
+    world.job(1).estimate(s(100)).submit();
+    world.moves(host, Phase::Running);
+    for minute in 1..=5 {
+        world.now = world.now + s(60);
+        hears(&mut world, s(60 * minute));
+    }
+
+    // It has done 60 s of its 100, and goes on for 200 s.
+    let bag = world.job(1).policy("PROMISE").estimates(&[10]);
+    let bag = bag.deadline(20_000).bag();
+    let offer = world.scheduler.offer(&bag, world.now).expect("time enough");
+    let finish_s = offer.expect("a deadline").finish.since(world.now).secs();
+    assert!((200.0..400.0).contains(&finish_s), "{finish_s}");
+}
+
+#[test]
 fn nobody_is_evicted_for_a_job_whose_own_estimates_were_too_low() {
     let mut world = world();
     let policy = "PROMISE:policing=hard:when=needed";
@@ -596,12 +645,19 @@ fn an_attempt_with_part_of_a_processor_is_not_beyond_an_estimate_that_is_right()
             cpu: 0.25,
             ..OwnerState::Away.into()
         };
-        let held = Vec::new();
-        world.send(Event::HostHeard { host, status, held });
+        let hears = |world: &mut World, ran| {
+            let mut held = world.held(host);
+            held.iter_mut().for_each(|held| held.ran = ran);
+            world.send(Event::HostHeard { host, status, held });
+        };
+        hears(&mut world, s(0));
         let job = world.job(1).policy(policy).estimates(&[3_600]);
         let job = job.deadline(50_000).submit();
         world.moves(host, Phase::Running);
-        world.now = world.now + s(3 * 3_600);
+        for minute in 1..=180 {
+            world.now = world.now + s(60);
+            hears(&mut world, s(60 * minute));
+        }
 
         let keeping = world.scheduler.keeping(job, world.now).unwrap();
         assert_eq!(
