@@ -20,7 +20,7 @@ use super::{share, stopped};
 use crate::core::ask::{HostAsk, UpkeepAsk};
 use crate::core::{ContentNeed, CoreHandle};
 use crate::run::SessionContext;
-use crate::store::Peer;
+use crate::store::{Peer, counted};
 
 /// The time after which one who waits for content is told that it is on its way.
 const TELL_EVERY: Duration = Duration::from_secs(10);
@@ -342,10 +342,12 @@ pub(super) async fn refuse<'a>(
     let room = state
         .room
         .for_unused(unused, state.config.limits.unused_bytes_per_user);
-    match state
-        .uploads
-        .begin(peer.id, blob.size, unused.saturating_add(parts), room)
-    {
+    match state.uploads.begin(
+        peer.id,
+        counted(blob.size),
+        unused.saturating_add(parts),
+        room,
+    ) {
         Ok(begun) => Ok(Ok(Some(begun))),
         Err(refusal) => {
             state.refused(

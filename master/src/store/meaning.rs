@@ -3,13 +3,13 @@
 //! and the values that it reads itself.
 
 use common::TaskSet;
-use common::attempt::Spent;
 use common::checkpoint::Saved;
 use common::event::GridEvent;
 use common::host::HostFacts;
 use common::needs::Label;
 use common::site::SiteScope;
 use common::token::Role;
+use scheduler::billing::Account;
 use serde::Deserialize;
 
 use super::db::Db;
@@ -249,7 +249,7 @@ const TABLES: &[(&str, ColumnMeanings)] = &[
     ),
     (
         "account",
-        &[("user", Text), ("sums", Value(value::<Spent>))],
+        &[("user", Text), ("sums", Value(value::<Account>))],
     ),
     (
         "foretold",

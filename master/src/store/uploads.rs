@@ -13,6 +13,15 @@ use super::value::values;
 use super::writer::Writer;
 use super::{StoreError, micros};
 
+/// The least that one file counts against its sender, in bytes: file systems have an inode for about so
+/// many, and without inodes a disk takes no more however much of it is free.
+pub(super) const LEAST_COUNTED: u64 = 16 << 10;
+
+/// Returns the bytes that content counts for which nobody needs.
+pub(crate) fn counted(size: u64) -> u64 {
+    size.max(LEAST_COUNTED)
+}
+
 const MAY_READ: &str = "SELECT 1 FROM (SELECT job FROM blob_use WHERE hash = $1
         UNION ALL SELECT job FROM kept_blob WHERE hash = $1) AS needed
     JOIN job ON job.id = needed.job
@@ -58,8 +67,8 @@ impl Reader {
 }
 
 impl Writer {
-    /// Notes that a user has sent this content. Returns how many bytes it adds to the content that
-    /// no job of that user needs; 0 if the user had sent it before.
+    /// Notes that a user has sent this content. Returns the bytes that it adds to the content that
+    /// no job of that user needs, as they are counted; 0 if the user had sent it before.
     pub(crate) fn content_came(
         &mut self,
         user: &str,
@@ -82,10 +91,10 @@ impl Writer {
             values![user, blob.hash.0, size, micros(now), needed],
         )?;
 
-        Ok(if needed { 0 } else { blob.size })
+        Ok(if needed { 0 } else { counted(blob.size) })
     }
 
-    /// Marks content as needed by a job of this user. Returns the size, in bytes, of the content
+    /// Marks content as needed by a job of this user. Returns the counted bytes of the content
     /// that the user had sent and that was not needed before.
     pub(crate) fn content_is_needed(
         &mut self,
@@ -96,7 +105,7 @@ impl Writer {
         for blob in content {
             let sql = "UPDATE content_of SET needed = TRUE WHERE \"user\" = $1 AND hash = $2 AND NOT needed";
             if self.count(sql, values![user, blob.hash.0])? > 0 {
-                bytes += blob.size;
+                bytes += counted(blob.size);
             }
         }
         Ok(bytes)
@@ -135,10 +144,11 @@ impl Writer {
         )
     }
 
-    /// The size of the sent content that no job of its sender needs, in bytes, by user.
+    /// The counted bytes of the sent content that no job of its sender needs, by user.
     pub(crate) fn unused_content(&self) -> Result<BTreeMap<String, u64>, StoreError> {
-        let sql = "SELECT \"user\", CAST(SUM(size) AS BIGINT) FROM content_of WHERE NOT needed GROUP BY \"user\"";
-        self.db().all(sql, &[], |row| {
+        let sql = "SELECT \"user\", CAST(SUM(CASE WHEN size < $1 THEN $1 ELSE size END) AS BIGINT)
+            FROM content_of WHERE NOT needed GROUP BY \"user\"";
+        self.db().all(sql, values![LEAST_COUNTED as i64], |row| {
             Ok((row.get(0)?, row.get::<i64>(1)?.max(0) as u64))
         })
     }

@@ -374,8 +374,11 @@ async fn an_input_that_was_damaged_at_the_master_is_put_aside_and_comes_again_fr
         .unwrap();
 }
 
+/// A KiB, in bytes.
+const KIB: usize = 1 << 10;
+
 fn little_room(config: &mut Config) {
-    config.limits.unused_bytes_per_user = 100;
+    config.limits.unused_bytes_per_user = 100 * KIB as u64;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -383,8 +386,8 @@ async fn content_without_a_job_counts_only_against_its_sender() {
     let master = Master::with(little_room).await;
     let ann = user(&master, "ann").await;
     let bob = user(&master, "bob").await;
-    let first = ann.put_bytes(&[1; 60]).await.unwrap();
-    let refused = ann.put_bytes(&[2; 60]).await.err().unwrap();
+    let first = ann.put_bytes(&[1; 60 * KIB]).await.unwrap();
+    let refused = ann.put_bytes(&[2; 60 * KIB]).await.err().unwrap();
     let LinkError::Refused(refusal) = &refused else {
         panic!("{refused:?}")
     };
@@ -394,11 +397,11 @@ async fn content_without_a_job_counts_only_against_its_sender() {
         "{refusal:?}"
     );
     audited(&master, "ann", "put", false, "no job needs").await;
-    bob.put_bytes(&[2; 60]).await.unwrap();
+    bob.put_bytes(&[2; 60 * KIB]).await.unwrap();
 
     // What a job needs does not count; once that is forgotten it does again.
     let (job, _) = submit(&ann, 1, &reads(first)).await.unwrap();
-    let second = ann.put_bytes(&[3; 60]).await.unwrap();
+    let second = ann.put_bytes(&[3; 60 * KIB]).await.unwrap();
     ann.ask(&Request::Cancel {
         jobs: one(job),
         tasks: None,
@@ -408,14 +411,14 @@ async fn content_without_a_job_counts_only_against_its_sender() {
 
     ann.ask(&Request::Forget { jobs: one(job) }).await.unwrap();
     submit(&ann, 2, &reads(second)).await.unwrap();
-    assert!(ann.put_bytes(&[4; 60]).await.is_err());
-    ann.put_bytes(&[4; 40]).await.unwrap();
+    assert!(ann.put_bytes(&[4; 60 * KIB]).await.is_err());
+    ann.put_bytes(&[4; 40 * KIB]).await.unwrap();
 
     // What is under way counts, and so does what broke off.
-    let begun = link::content::hash_bytes(&[5; 40]);
+    let begun = link::content::hash_bytes(&[5; 40 * KIB]);
     let (reply, mut broken) = offer(bob.connection(), begun).await;
     assert_eq!(reply, PutReply::Resume(0));
-    broken.tx.raw().write_all(&[5; 39]).await.unwrap();
+    broken.tx.raw().write_all(&[5; 39 * KIB]).await.unwrap();
 
     let incoming = master.dir.path().join("master/content/incoming");
     let parts = || {
@@ -425,7 +428,7 @@ async fn content_without_a_job_counts_only_against_its_sender() {
             .sum::<u64>()
     };
     within(async {
-        while parts() < 39 {
+        while parts() < 39 * KIB as u64 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     })
@@ -434,6 +437,17 @@ async fn content_without_a_job_counts_only_against_its_sender() {
     assert!(bob.put_bytes(&[6; 2]).await.is_err());
     broken.tx.raw().reset(9u32.into()).unwrap();
     assert!(bob.put_bytes(&[6; 2]).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tiny_files_without_a_job_count_as_what_a_disk_can_hold_of_them() {
+    let master = Master::with(little_room).await;
+    let ann = user(&master, "ann").await;
+    let mut sent = 0_u8;
+    while ann.put_bytes(&[sent]).await.is_ok() {
+        sent += 1;
+    }
+    assert_eq!(sent, 6, "16 KiB each in 100");
 }
 
 #[tokio::test(flavor = "multi_thread")]
