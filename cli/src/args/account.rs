@@ -13,7 +13,8 @@ Times are seconds of processors. USED is what the tasks took, BILLED the request
 divided by BILLED, and divided by what was waited for. WAITED is the mean time from a request to its result, and SLOWDOWN \
 that time divided by the task's run time.
 Estimates are by user and program. TOOK/ESTIMATED is the run time of tasks divided by their estimates: the median, and the \
-ends of the middle 80 %. QOE is the smallest Q for which nine of ten tasks satisfy |estimate - time| / estimate <= Q.";
+ends of the middle 80 %. OFF BY is the part of its estimate by which the time of nine in ten tasks differs from it at most (`qoe` \
+in JSON, from quality of estimates): the smaller, the better.";
 
 /// The flags of `deskgrid account`.
 #[derive(Debug, Clone, Args)]

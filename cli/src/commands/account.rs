@@ -60,7 +60,7 @@ pub(super) async fn run(context: &Context, args: AccountArgs) -> Result<Exit, Fa
             "TASKS",
             "TOOK/ESTIMATED",
             "MOSTLY",
-            "QOE",
+            "OFF BY",
         ];
         let mut rows = Rows::new(&headings, context.out.color());
         let (known, unknown): (Vec<_>, Vec<_>) =
@@ -122,14 +122,20 @@ fn unestimated(programs: usize) -> String {
     }
 }
 
+/// A ratio with two digits at least.
+fn times(ratio: f64) -> String {
+    let digits = (1.0 - ratio.abs().max(1e-9).log10().floor()).clamp(2.0, 9.0);
+    format!("{ratio:.0$}", digits as usize)
+}
+
 fn row(view: &EstimatesView) -> [String; 6] {
     let [ratio, mostly, qoe] = match &view.quality {
         None => <[String; 3]>::default(),
         Some(quality) => {
             let (ratio, low, high) = quality.ratio;
             [
-                format!("{ratio:.2}"),
-                format!("{low:.2} to {high:.2}"),
+                times(ratio),
+                format!("{} to {}", times(low), times(high)),
                 percent(quality.qoe),
             ]
         }
@@ -257,6 +263,16 @@ mod tests {
             row(&view),
             ["ada", "render", "12", "0.50", "0.25 to 2.00", "75 %"].map(str::to_owned)
         );
+
+        let tiny = EstimatesView {
+            quality: Some(QualityView {
+                tasks: 9,
+                ratio: (0.004_21, 0.000_3, 12.0),
+                qoe: 0.75,
+            }),
+            ..view
+        };
+        assert_eq!(row(&tiny)[3..5], ["0.0042", "0.00030 to 12.00"]);
 
         assert_eq!(unestimated(0), "");
         assert_eq!(unestimated(3), "\n3 programs ran without estimates\n");

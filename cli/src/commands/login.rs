@@ -272,7 +272,12 @@ fn token(args: &EnrolArgs, environment: Option<&JoinWord>) -> Result<Option<Join
                 if let Some(warning) = link::files::exposed(Path::new(file), "the join token") {
                     note(&format!("note: {warning}"));
                 }
-                text
+                // A file that `token create` filled has more lines, which say how to use the token.
+                text.trim_start()
+                    .lines()
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned()
             }
             None => word.clone(),
         },

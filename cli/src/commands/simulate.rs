@@ -525,16 +525,21 @@ fn summary_json(
     trace: Option<&String>,
 ) -> SummaryJson {
     let site = &grid.sites[summary.site.unwrap_or(0)];
+    let own = |row: &&RunRow| Some(row.site) == summary.site && row.contender == summary.contender;
+    let mut done = rows.iter().filter(own).map(|row| row.makespan_s.is_some());
+    // Where no run was done in time their ratios are of the trace's end, which is the same for all.
+    let any = done.any(|done| done);
+    let ratio = |value: f64| finite(value).filter(|_| any);
     SummaryJson {
         platform: site.platform.clone(),
         trace: trace.cloned(),
         model: trace.is_none().then(|| site.model.clone()),
         policy: grid.contenders[summary.contender].label.clone(),
         median_makespan_s: median_makespan_s(rows, summary),
-        geo_ratio: finite(summary.geo.value),
-        geo_ratio_low: summary.geo.ci.map(|ci| ci.low),
-        geo_ratio_high: summary.geo.ci.map(|ci| ci.high),
-        worst_ratio: finite(summary.worst),
+        geo_ratio: ratio(summary.geo.value),
+        geo_ratio_low: summary.geo.ci.and_then(|ci| ratio(ci.low)),
+        geo_ratio_high: summary.geo.ci.and_then(|ci| ratio(ci.high)),
+        worst_ratio: ratio(summary.worst),
         mean_replicas: summary.mean_replicas,
         max_replicas: summary.max_replicas,
         cpu_waste: summary.cpu_waste,

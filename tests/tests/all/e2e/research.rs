@@ -145,6 +145,18 @@ fn a_short_trace_is_simulated_from_its_first_half_and_the_makespan_is_shown() {
     assert!((60.0..=200.0).contains(&makespan_s), "{makespan_s}");
     let said = grid.deskgrid(asked).expect_code(0).stdout;
     assert!(said.contains("MAKESPAN"), "{said}");
+
+    // No task of two hours is done in an hour.
+    let long = [&asked[..asked.len() - 1], &["2h"]].concat();
+    let asked = ["--output", "json"].into_iter().chain(long);
+    let unfinished = grid.deskgrid(asked).expect_code(1).json();
+    let summary = &unfinished["summary"][0];
+    let runs = unfinished["rows"].as_array().expect("rows").len();
+    assert_eq!(summary["unfinished"], runs, "{summary}");
+    assert!(
+        summary["geo_ratio"].is_null() && summary["worst_ratio"].is_null(),
+        "{summary}"
+    );
 }
 
 #[test]
