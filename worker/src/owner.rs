@@ -31,16 +31,19 @@ fn switches(rules: &OwnerRules, dir: &Path) -> Vec<Box<dyn Sensor>> {
         .collect()
 }
 
+/// Returns the sensors whose topic the rules heed.
+pub fn heeded(config: &Config) -> Vec<Box<dyn Sensor>> {
+    let sensors = config.sensors.heeding(&config.owner.input);
+    let heeds = |sensor: &Box<dyn Sensor>| config.owner.heeds(sensor.topic());
+    sensors::all(&sensors).into_iter().filter(heeds).collect()
+}
+
 /// Returns the sensors that watch for the owner, for a worker in `dir`: the switches, and the
 /// sensors whose topic the rules heed.
 pub(crate) fn eyes(config: &Config, dir: &Path) -> Vec<Box<dyn Sensor>> {
-    let sensors = config.sensors.heeding(&config.owner.input);
-    let sensors = sensors::all(&sensors)
-        .into_iter()
-        .filter(|sensor| config.owner.heeds(sensor.topic()));
     switches(&config.owner, dir)
         .into_iter()
-        .chain(sensors)
+        .chain(heeded(config))
         .collect()
 }
 

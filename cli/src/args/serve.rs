@@ -400,6 +400,9 @@ pub(crate) struct DoctorArgs {
     /// The worker's settings file, which names its sensors
     #[arg(long, value_name = "F")]
     pub config: Option<PathBuf>,
+    /// Check a worker that computes whether somebody is at the PC or not, as `worker start --dedicated`
+    #[arg(long)]
+    pub dedicated: bool,
     /// The master's settings file, which names the disk space that it keeps for results
     #[cfg(unix)]
     #[arg(long, value_name = "F")]

@@ -2,6 +2,7 @@
 //! with its ticket, opens a browser, prints another address for each Enter. What is served is the
 //! affair of [`super::dashboard`] and [`super::owner`].
 
+#[cfg(not(unix))]
 use std::io::IsTerminal;
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -64,7 +65,7 @@ impl WayIn<'_> {
             open(private, &url);
         }
 
-        let mut lines = Some(lines(self.tied || std::io::stdin().is_terminal()));
+        let mut lines = Some(lines(self.tied || in_front()));
         tokio::pin!(end);
         loop {
             tokio::select! {
@@ -109,6 +110,17 @@ async fn next(lines: &mut Option<mpsc::Receiver<()>>) -> Option<()> {
         Some(lines) => lines.recv().await,
         None => std::future::pending().await,
     }
+}
+
+/// Whether somebody may press Enter: a read of the terminal stops a process in the background.
+fn in_front() -> bool {
+    let stdin = std::io::stdin();
+    #[cfg(unix)]
+    let in_front =
+        rustix::termios::tcgetpgrp(&stdin).is_ok_and(|group| group == rustix::process::getpgrp());
+    #[cfg(not(unix))]
+    let in_front = stdin.is_terminal();
+    in_front
 }
 
 /// Returns a message for each line of standard input, until it ends.

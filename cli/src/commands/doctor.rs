@@ -86,12 +86,7 @@ struct Findings {
 
 /// Checks every part of deskgrid on this machine.
 pub(super) async fn run(context: &Context, args: &DoctorArgs) -> Result<Exit, Failure> {
-    let config = args
-        .config
-        .as_deref()
-        .map(worker::Config::load)
-        .transpose()?
-        .unwrap_or_default();
+    let config = super::worker::settings(args.config.as_deref(), None, args.dedicated)?;
 
     // Masters run on Unix only.
     #[cfg(unix)]

@@ -38,9 +38,13 @@ pub(super) fn program(state: &StateDir) -> Vec<Finding> {
     findings
 }
 
-/// Checks every sensor, with its present value.
+/// Checks every sensor that the owner's rules heed, with its present value.
 pub(super) async fn sensors(config: &worker::Config) -> Vec<Finding> {
-    let all = sensors::all(&config.sensors);
+    let all = worker::owner::heeded(config);
+    if all.is_empty() && !sensors::all(&config.sensors).is_empty() {
+        let what = "none is needed: by the settings tasks run whether the owner is there or not";
+        return vec![Finding::ok("sensors", what)];
+    }
     let patience = config.sensors.patience();
     let views = tokio::task::spawn_blocking(move || sensors::look(all, patience))
         .await
