@@ -126,7 +126,8 @@ pub(crate) enum LabPredict {
     #[command(after_help = "\
 Example:
   deskgrid-lab predict kill --est 60 --elapsed 75
-Times in seconds, or any other unit for both. Attempts are killed only when a bag with a deadline arrives.")]
+Times in seconds, or any other unit for both. Attempts are killed when a bag with a deadline arrives; under hard \
+and grace with when=needed also once one that was let in would be late.")]
     Kill(KillArgs),
     /// Print the times that the calendar of deadlines gives to the tasks of a new bag, and the
     /// earliest deadline that it could be promised

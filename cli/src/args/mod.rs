@@ -71,7 +71,7 @@ Start here:
   deskgrid master start                     on the machine that keeps the jobs
   deskgrid token create --role worker       a token with which PCs join
   deskgrid worker start --master HOST:7411
-  deskgrid submit --array 1-100 --wait -- ./work.sh %{TASK_ID}
+  deskgrid submit --array 1-100 --input ./sim --wait -- ./sim %{TASK_ID}
 
 Exit codes:
   0  all well                               4  timed out

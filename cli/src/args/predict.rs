@@ -94,7 +94,7 @@ pub struct WorkArgs {
 const ACCURACY: &str = "\
 Example:
   deskgrid predict accuracy
-Shows what the master predicted of waits for hosts and of first starts, beside what came. Intervals are to hold 80 %.";
+Shows what the master predicted of waits for hosts, of first starts and of jobs' ends, beside what came. Intervals are to hold 80 %.";
 
 /// The flags of `deskgrid predict accuracy`.
 #[derive(Debug, Args)]

@@ -35,25 +35,27 @@ Examples:
     deskgrid submit --quorum 2 --compare float:1e-6 --array 1-100 \\
       --input ./sim -- ./sim %{TASK_ID}
   A bag that is of use only if it is done in two hours; submit nothing yet:
-    deskgrid submit --deadline 2h --estimate 5m --array 1-100 --dry-run -- ./sim
+    deskgrid submit --deadline 2h --estimate 5m --array 1-100 --dry-run \\
+      --input ./sim -- ./sim %{TASK_ID}
   A bag whose tasks are known to take very different times:
     deskgrid submit --deadline 2h --estimates times.txt --each-line list.txt \\
       --input '%{ITEM}:in' -- convert in
   The same with time limits learned from past runs of ./sim:
-    deskgrid submit --deadline 2h --timeout auto --array 1-100 -- ./sim
+    deskgrid submit --deadline 2h --timeout auto --array 1-100 \\
+      --input ./sim -- ./sim %{TASK_ID}
   Fifty experiments of which perhaps only the first are needed:
     deskgrid submit --disclose --array 1-50 --input ./try -- ./try %{TASK_ID}
   One run on as many hosts at once as should end it soonest; submit nothing yet:
     deskgrid submit --width auto --work 6h --parallelism 12:0.5 --dry-run \\
-      -- ./solve --part %{RANK} --of %{WIDTH}
+      --input ./solve -- ./solve --part %{RANK} --of %{WIDTH}
   Tasks that need two processors and 4 GiB of memory each:
     deskgrid submit --array 1-100 --needs cpus=2,mem=4G --input ./sim -- ./sim
   The same program for two platforms:
     deskgrid submit --array 1-100 --input linux-x86_64=./solve:solve \\
       --input windows-x86_64=solve.exe:solve.exe -- ./solve %{TASK_ID}
   A job that starts once the last one has succeeded, without its files:
-    deskgrid submit --label sweep7 --array 1-100 -- ./sim %{TASK_ID}
-    deskgrid submit --label sweep7 --after last -- ./publish
+    deskgrid submit --label sweep7 --array 1-100 --input ./sim -- ./sim
+    deskgrid submit --label sweep7 --after last --input ./publish -- ./publish
     deskgrid job wait --label sweep7
   A job that works on the files of the last one:
     deskgrid job wait last && deskgrid job fetch last --into results

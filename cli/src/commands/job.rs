@@ -719,8 +719,8 @@ async fn why_no_prediction(session: &Session, job: JobId) -> Result<Vec<String>,
 }
 
 /// Says what it takes to predict the end of a job.
-pub(super) const NO_PREDICTION: &str = "no prediction. The time of a task is known once one has finished, or from submit \
-     --estimate; and some host must be there that lets tasks run";
+pub(super) const NO_PREDICTION: &str = "no prediction. The time of a task is known once one has finished, from submit \
+     --estimate, or from five earlier tasks of the program; and some host must be there that lets tasks run";
 
 fn no_prediction(why: &[String]) -> String {
     why.iter().fold(NO_PREDICTION.to_owned(), |text, why| {

@@ -259,7 +259,7 @@ def find_uv() -> str:
             return str(place / name)
     found = shutil.which("uv")
     if found is None:
-        raise EnvError("Env.auto() needs uv, which is not here", "pip install 'deskgrid[env]'")
+        raise EnvError("Env.auto() needs uv, which is not here", "pip install 'uv>=0.9'")
     return found
 
 

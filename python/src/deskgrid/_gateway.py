@@ -62,7 +62,7 @@ def find_binary() -> str:
     if found is None:
         raise BinaryNotFound(
             "the program `deskgrid` is not on this machine",
-            "pip install deskgrid, or set DESKGRID_BINARY to its path",
+            "install the wheel that has it (docs/get.md), or set DESKGRID_BINARY to its path",
         )
     return found
 

@@ -164,7 +164,7 @@ class HostsLost(TaskFailed):
 
 
 class TaskTimeout(TaskFailed, TimeoutError):
-    """A call took longer than its option ``timeout``."""
+    """A call took longer than its option ``time_limit``."""
 
 
 class Cancelled(TaskError, concurrent.futures.CancelledError):

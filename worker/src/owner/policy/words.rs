@@ -61,7 +61,10 @@ impl OwnerPolicy {
         let switch = self
             .named(Topic::Switch)
             .map_or("a switch", |(what, _)| what);
-        format!("the owner paused this worker ({switch}); `deskgrid worker resume` ends a pause")
+        format!(
+            "the owner paused this worker ({switch}); `deskgrid worker resume` ends a pause of \
+             `worker pause`, whoever put another file there has to remove it"
+        )
     }
 
     fn on_battery(&self) -> String {
