@@ -34,8 +34,9 @@ fn switches(rules: &OwnerRules, dir: &Path) -> Vec<Box<dyn Sensor>> {
 /// Returns the sensors whose topic the rules heed.
 pub fn heeded(config: &Config) -> Vec<Box<dyn Sensor>> {
     let sensors = config.sensors.heeding(&config.owner.input);
-    let heeds = |sensor: &Box<dyn Sensor>| config.owner.heeds(sensor.topic());
-    sensors::all(&sensors).into_iter().filter(heeds).collect()
+    let all = sensors::all(&sensors).into_iter();
+    all.filter(|sensor| config.owner.heeds(sensor.topic()))
+        .collect()
 }
 
 /// Returns the sensors that watch for the owner, for a worker in `dir`: the switches, and the

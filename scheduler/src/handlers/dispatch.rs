@@ -15,7 +15,7 @@ use crate::state::room::RoomClaim;
 use crate::state::scene::Scene;
 use crate::state::scheduler::Scheduler;
 use crate::state::settings::Settings;
-use crate::state::shares::{Line, ShareWalk};
+use crate::state::shares::{AskedLine, ShareWalk};
 
 /// The number of checks without a delivery after which a backlog is taken back. One is not enough:
 /// the caller itself may have been paused, with deliveries in its queue behind the tick.
@@ -157,7 +157,7 @@ impl Scheduler {
         };
         let parts = lines.pooled.iter();
         let parts = parts.filter(|(pool, _)| kept || pool.is_none_or(serves));
-        let line = Line {
+        let line = AskedLine {
             all: &lines.waiting,
             asked: parts.map(|(_, ranks)| ranks).collect(),
         };
@@ -185,7 +185,7 @@ impl Scheduler {
         };
         let parts = lines.pooled.iter();
         let parts = parts.filter(|(pool, _)| pool.is_none_or(suits));
-        let line = Line {
+        let line = AskedLine {
             all: &lines.waiting,
             asked: parts.map(|(_, ranks)| ranks).collect(),
         };

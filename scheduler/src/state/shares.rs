@@ -354,7 +354,7 @@ impl ShareWalk {
     }
 
     /// Returns the next rank of this class and user after the last one passed.
-    fn next_of(&self, line: &Line<'_>, class: (bool, bool, u32)) -> Option<Rank> {
+    fn next_of(&self, line: &AskedLine<'_>, class: (bool, bool, u32)) -> Option<Rank> {
         let from = match self.last.get(&class) {
             Some(last) => Excluded(*last),
             None => Included(Rank::first_of(class)),
@@ -364,12 +364,12 @@ impl ShareWalk {
 }
 
 /// A queue, and those parts of it of which jobs are asked.
-pub(crate) struct Line<'a> {
+pub(crate) struct AskedLine<'a> {
     pub(crate) all: &'a BTreeSet<Rank>,
     pub(crate) asked: SmallVec<[&'a BTreeSet<Rank>; 4]>,
 }
 
-impl<'a> Line<'a> {
+impl<'a> AskedLine<'a> {
     /// The queue, all of whose jobs are asked.
     pub(crate) fn whole(all: &'a BTreeSet<Rank>) -> Self {
         let asked = SmallVec::from_elem(all, 1);
@@ -392,7 +392,7 @@ fn firsts(line: &BTreeSet<Rank>, from: (bool, bool, u32)) -> impl Iterator<Item 
 impl Lines {
     /// Returns the next job of this queue whose turn it is, not passed yet and of a user who may
     /// run more tasks.
-    pub(crate) fn next_turn(&self, line: &Line<'_>, asked: &mut ShareWalk) -> Option<Rank> {
+    pub(crate) fn next_turn(&self, line: &AskedLine<'_>, asked: &mut ShareWalk) -> Option<Rank> {
         if !self.shares.on() {
             return line.next(asked.latest.map_or(Unbounded, Excluded));
         }
@@ -416,7 +416,7 @@ impl Lines {
 
     /// Returns the next job that wants copies.
     pub(crate) fn next_to_copy(&self, asked: &mut ShareWalk) -> Option<Rank> {
-        self.next_turn(&Line::whole(&self.copying), asked)
+        self.next_turn(&AskedLine::whole(&self.copying), asked)
     }
 
     /// Returns the turns of the users in this queue who may run more tasks.

@@ -213,6 +213,11 @@ fn the_doctor_reports_faults_with_their_cure() {
     );
     grid.as_user("user", doctor).expect_code(0);
 
+    // Where nobody is looked for, it does not matter what sensors see.
+    let dedicated = grid.as_user("h1", ["--output", "json", "doctor", "--dedicated"]);
+    let what = of(&dedicated.expect_code(0), "sensors")["what"].to_string();
+    assert!(what.contains("none is needed"), "{what}");
+
     grid.kill_master();
     let ill = grid.as_user("h1", doctor).expect_code(1);
     let master = of(&ill, "worker: master over UDP");
