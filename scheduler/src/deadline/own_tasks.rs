@@ -75,10 +75,11 @@ impl OwnTasks {
             let host = scheduler.hosts.table.get(&copy.host)?;
             let load = host.books.get(&copy.attempt)?;
             let estimate = job.estimate(copy.attempt.task.index)?;
+            let says = estimate > Span::ZERO;
             let runs = load.phase.executing() && host.silence(now).is_none();
             let of = (host, job.computing());
             let (done_s, _) = (scheduler.foresight).work_done(of, load, shared, start_cost, now);
-            runs.then_some((done_s, estimate))
+            (says && runs).then_some((done_s, estimate))
         });
 
         let ratio_of =

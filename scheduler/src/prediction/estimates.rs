@@ -203,7 +203,9 @@ impl EstimateSource {
             remove(&mut self.works_s, work_s);
         }
 
-        let ratio = estimate.map(|estimate| ratio(work, estimate) as f32);
+        // An estimate of no time at all says nothing of how far off others are.
+        let said = estimate.filter(|estimate| *estimate > Span::ZERO);
+        let ratio = said.map(|estimate| ratio(work, estimate) as f32);
         let work_s = work.secs() as f32;
         ratio
             .into_iter()

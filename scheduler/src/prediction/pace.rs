@@ -124,6 +124,8 @@ impl Pace {
             self.longest.add(work.work_s);
             self.logs.add(work.work_s);
         }
+        // No time at all says nothing of how far the others are off.
+        let estimate = estimate.filter(|estimate| *estimate > Span::ZERO);
         if let (Some(work), Some(estimate)) = (work, estimate) {
             self.compared_s += work.work_s;
             self.estimated_s += estimate.secs();

@@ -494,6 +494,24 @@ fn one_quick_task_does_not_make_the_rest_of_a_promised_job_look_short() {
 }
 
 #[test]
+fn a_task_that_was_estimated_to_take_no_time_says_nothing_of_the_others() {
+    let mut world = world();
+    let host = world.host(1).joins();
+    let job = world
+        .job(2)
+        .policy("PROMISE:stacking=given")
+        .estimates(&[0, 100]);
+    let job = job.deadline(3_000).submit();
+    world.moves(host, Phase::Running);
+    world.pass(s(5));
+    assert!(expected_s(&world, job) < 200.0);
+    let attempt = world.attempt_on(host);
+    world.ends(host, attempt, Outcome::Succeeded, s(5));
+    let left_s = expected_s(&world, job);
+    assert!((90.0..200.0).contains(&left_s), "{left_s}");
+}
+
+#[test]
 fn a_task_on_a_busy_host_is_not_beyond_its_estimate_for_the_bags_behind_it() {
     let mut world = world();
     let host = world.host(1).joins();
