@@ -686,6 +686,27 @@ impl<'a> Reckoner<'a> {
         at_most(tasks, 1.0 - first, most)
     }
 
+    /// Returns the start of the first and the completion of the last of these tasks of a bag; `None` where no
+    /// host will do.
+    fn times(
+        &self,
+        occupied: &Calendar<'_>,
+        tasks: impl Iterator<Item = (u32, TaskDuration)>,
+        bag: &Bag,
+    ) -> Option<(Time, Time)> {
+        let mut calendar = occupied.clone();
+        let cap = self.cap_of_bag(bag);
+        let mut first = None;
+        let mut last = self.now;
+        for (_, time) in tasks {
+            let entry = calendar.stack_for(cap, time, &bag.rules.needs)?;
+            first = Some(first.map_or(entry.start, |first: Time| first.min(entry.start)));
+            last = last.max(entry.finish);
+        }
+
+        Some((first.unwrap_or(self.now), last))
+    }
+
     /// Returns the completion of the last of these tasks of a bag; `None` where no host will do.
     fn finish(
         &self,
@@ -693,28 +714,8 @@ impl<'a> Reckoner<'a> {
         tasks: impl Iterator<Item = (u32, TaskDuration)>,
         bag: &Bag,
     ) -> Option<Time> {
-        let mut calendar = occupied.clone();
-        let cap = self.cap_of_bag(bag);
-        let mut last = self.now;
-        for (_, time) in tasks {
-            let entry = calendar.stack_for(cap, time, &bag.rules.needs)?;
-            last = last.max(entry.finish);
-        }
-
+        let (_, last) = self.times(occupied, tasks, bag)?;
         Some(last)
-    }
-
-    /// Returns the start of the first one of a bag's tasks.
-    fn begin(
-        &self,
-        occupied: &Calendar<'_>,
-        first: Option<(u32, TaskDuration)>,
-        bag: &Bag,
-    ) -> Option<Time> {
-        let mut calendar = occupied.clone();
-        let (_, time) = first?;
-        let entry = calendar.stack_for(self.cap_of_bag(bag), time, &bag.rules.needs)?;
-        Some(entry.start)
     }
 
     /// The cold start: a user whose estimates are of unknown quality may have one bag at a time
@@ -751,7 +752,7 @@ impl<'a> Reckoner<'a> {
 
 impl AdmissionTest<'_> {
     /// Asks something of the test as if jobs' own tasks corrected no estimates.
-    pub(super) fn by_estimates(&mut self, ask: impl FnOnce(&Self) -> bool) -> bool {
+    pub(super) fn by_estimates<T>(&mut self, ask: impl FnOnce(&Self) -> T) -> T {
         let own = self.reckoner.own.take();
         let answer = ask(self);
         self.reckoner.own = own;
@@ -771,8 +772,8 @@ impl AdmissionTest<'_> {
             ..
         } = self;
         let occupied = reckoner.occupied(without);
-        let finish = reckoner
-            .finish(&occupied, self.draft.iter().copied(), bag)
+        let (begin, finish) = reckoner
+            .times(&occupied, self.draft.iter().copied(), bag)
             .ok_or(Refused::NoHost)?;
         let offer = |finish, probation| {
             let suffices = reckoner.suffices(bag, &self.lessons, &self.draft, &occupied, *deadline);
@@ -782,13 +783,7 @@ impl AdmissionTest<'_> {
             // A task that reaches a learned limit is tried again, however good estimates are.
             let estimated = match self.lessons.sequence() {
                 Some(_) => 1.0,
-                None => {
-                    let first = self.draft.first().copied();
-                    let begin = reckoner
-                        .begin(&occupied, first, bag)
-                        .unwrap_or(reckoner.now);
-                    reckoner.estimated(bag, (begin, finish), *deadline)
-                }
+                None => reckoner.estimated(bag, (begin, finish), *deadline),
             };
             Offer {
                 finish,

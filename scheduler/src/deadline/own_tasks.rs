@@ -84,23 +84,25 @@ impl OwnTasks {
 
         let ratio_of =
             |(done_s, estimate): (f64, Span)| ratio(Span::from_secs_f64(done_s), estimate);
-        if running {
-            let ratio = going.map(ratio_of).fold(0.0, f64::max);
-            return Self {
-                tasks,
-                ratio,
-                running,
-            };
-        }
-        let usual = work_s / estimated_s;
-        for (done_s, estimate) in going.filter(|one| ratio_of(*one) > usual) {
+        // Those that are beyond what is known say more.
+        let usual = if running { 1.0 } else { work_s / estimated_s };
+        let mut within = 0.0;
+        for one in going {
+            if ratio_of(one) <= usual {
+                within += 1.0;
+                continue;
+            }
+            let (done_s, estimate) = one;
             tasks += 1.0;
             work_s += done_s;
             estimated_s += estimate.secs();
         }
+
+        // Before the first has ended, some that are beyond their estimates may be odd ones.
+        let known = !running || tasks > within;
         Self {
             tasks,
-            ratio: work_s / estimated_s,
+            ratio: if known { work_s / estimated_s } else { 0.0 },
             running,
         }
     }

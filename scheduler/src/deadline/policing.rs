@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use common::{AttemptId, JobId, Span, Time};
 
+use crate::deadline::admission::AdmissionTest;
 use crate::policy::Policy;
 use crate::policy::policing::{KillOccasion, Policing, Rule};
 use crate::prediction::pace::ObservedWork;
@@ -69,7 +70,7 @@ impl Scheduler {
         };
 
         let mut doomed = self.victims(now, KillOccasion::Always);
-        let spare = self.victims(now, KillOccasion::Needed);
+        let mut spare = self.victims(now, KillOccasion::Needed);
         let always = doomed.len();
         let without = |doomed: &[Victim]| -> BTreeSet<AttemptId> {
             doomed.iter().map(|victim| victim.attempt).collect()
@@ -78,34 +79,35 @@ impl Scheduler {
             Err(late @ Refused::TooLate { .. }) => late,
             first => return (first.map(Some), doomed),
         };
-        // Where others estimated too little, that is refused, and nobody killed for it.
-        if !spare.is_empty() && test.by_estimates(|test| test.offer(&without(&doomed)).is_ok()) {
-            return (Err(test.with_fits(late, &without(&doomed))), doomed);
+        // Where it is late only since the tasks of jobs that wait take longer than was estimated, none but
+        // their own attempts make room; and none for that where it would be late in any case.
+        let blames = test.by_estimates(|test| test.offer(&without(&doomed)).is_ok());
+        if blames {
+            spare.retain(|victim| self.waits_on(victim.attempt.task.job));
         }
-
-        let told = |doomed: &[Victim]| test.offer(&without(doomed));
-
         doomed.extend(spare);
-        let mut best = None;
-        if doomed.len() > always {
-            best = told(&doomed).ok();
-        }
-        let Some(mut best) = best else {
-            doomed.truncate(always);
-            return (Err(test.with_fits(late, &without(&doomed))), doomed);
+        let suffices =
+            |test: &AdmissionTest<'_>, doomed: &[Victim]| test.offer(&without(doomed)).is_ok();
+        let search = |test: &AdmissionTest<'_>| {
+            let all = doomed.len() > always && suffices(test, &doomed);
+            all.then(|| {
+                fewest(always, doomed.len(), |number| {
+                    suffices(test, &doomed[..number])
+                })
+            })
+        };
+        let enough = match blames {
+            true => search(&test),
+            false => test.by_estimates(search),
         };
 
-        let enough = fewest(always, doomed.len(), |number| {
-            let offer = told(&doomed[..number]);
-            let suffices = offer.is_ok();
-            if let Ok(offer) = offer {
-                best = offer;
-            }
-            suffices
-        });
-
-        doomed.truncate(enough);
-        (Ok(Some(best)), doomed)
+        doomed.truncate(enough.unwrap_or(always));
+        let best = enough.and_then(|_| test.offer(&without(&doomed)).ok());
+        if let Some(best) = best {
+            return (Ok(Some(best)), doomed);
+        }
+        doomed.truncate(always);
+        (Err(test.with_fits(late, &without(&doomed))), doomed)
     }
 
     /// Returns the attempts of jobs with a promise that may be killed now on this occasion, the one
@@ -208,6 +210,12 @@ impl Scheduler {
         foresight.work_done((host, job.computing()), load, shared, start_cost, now)
     }
 
+    /// Whether tasks of this job wait.
+    fn waits_on(&self, id: JobId) -> bool {
+        let job = self.jobs.table.get(&id);
+        job.is_some_and(|job| job.waiting() > 0)
+    }
+
     /// Kills these attempts for a bag, as failures of their tasks: they are tried again if their
     /// job has retries left, but behind the bag. Their run times are compared with the estimates.
     pub(crate) fn kill(&mut self, victims: &[Victim], by: JobId, fx: &mut Vec<Effect>) {
@@ -287,7 +295,7 @@ impl Scheduler {
         let other = rank(false);
 
         self.jobs.lines.rerank(job, last);
-        let finish = self.promised_finish(id, self.now);
+        let finish = self.finish_by_estimates(id);
         let Some(job) = self.jobs.table.get_mut(&id) else {
             return;
         };

@@ -91,6 +91,15 @@ impl Scheduler {
         self.promised_finishes(&[id], now).remove(&id)
     }
 
+    /// Predicts the same as if jobs' own tasks corrected no estimates: a promise that was made by estimates
+    /// is renewed by estimates.
+    pub(crate) fn finish_by_estimates(&self, id: JobId) -> Option<Time> {
+        let job = self.jobs.table.get(&id)?;
+        let mut reckoner = self.reckoner(job.policy.admission.reckoning()?, self.now);
+        reckoner.own = None;
+        reckoner.promised_finishes(&[job]).remove(&id)
+    }
+
     /// Predicts the completions of the last tasks of these jobs with a promise: of each, its running
     /// tasks end with the first of their attempts, and its waiting ones behind those before them.
     /// The line is put on the calendar once for all of them. Left out are jobs for whose tasks no

@@ -171,7 +171,8 @@ impl Scheduler {
             return;
         };
         let pool = self.hosts.index.pools.get(of);
-        if pool.is_some_and(|pool| !self.could_save(pool)) {
+        let full = pool.filter(|pool| pool.places.ready.is_empty());
+        if full.is_some_and(|pool| !self.could_save(pool)) {
             vain.push(of);
         }
     }

@@ -368,6 +368,7 @@ impl Scheduler {
         for host in self.hosts.table.values_mut() {
             host.silent_since = (host.silent_since + span).min(self.now);
             host.parted = host.parted.map(|parted| (parted + span).min(self.now));
+            host.cpu_seen = (host.cpu_seen + span).min(self.now);
             host.books.shift(span, self.now);
         }
         self.hosts.index.partings.shift(span);

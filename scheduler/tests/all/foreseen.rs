@@ -411,6 +411,35 @@ fn a_report_stands_for_no_more_than_two_minutes_of_silence() {
 }
 
 #[test]
+fn the_work_of_an_attempt_is_not_less_because_the_master_slept() {
+    let mut w = World::new();
+    let host = w.host(1).joins();
+    let job = w.job(3).submit();
+    let report = |w: &mut World, ran: u64, cpu: f32| {
+        let mut held = w.held(host);
+        held[0].phase = Phase::Running;
+        held[0].ran = s(ran);
+        held[0].progress = Some(ran as f32 / 7_200.0);
+        let status = Status {
+            cpu,
+            ..OwnerState::Away.into()
+        };
+        w.send(Event::HostHeard { host, status, held });
+    };
+    for minute in 1..=60 {
+        w.pass(s(60));
+        report(&mut w, 60 * minute, if minute < 60 { 1.0 } else { 0.05 });
+    }
+
+    let span = s(8 * 3_600);
+    w.now = w.now + span;
+    w.send(Event::MasterPaused { span });
+    w.pass(s(60));
+    report(&mut w, 3_660, 1.0);
+    assert_about(finish_s(&w, job), 2.5 * 7_200.0);
+}
+
+#[test]
 fn a_host_that_is_always_busy_is_predicted_as_busy() {
     let mut w = World::new();
     let host = w.host(1).joins();

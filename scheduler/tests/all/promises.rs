@@ -494,6 +494,52 @@ fn one_quick_task_does_not_make_the_rest_of_a_promised_job_look_short() {
 }
 
 #[test]
+fn one_task_far_beyond_a_small_estimate_does_not_speak_for_those_with_larger_ones() {
+    let mut world = world();
+    let hosts: Vec<HostId> = (1..=4).map(|host| world.host(host).joins()).collect();
+    let estimates = [&[1], &[600; 7][..]].concat();
+    let job = world
+        .job(8)
+        .policy("PROMISE:stacking=given")
+        .estimates(&estimates);
+    let job = job.deadline(100_000).submit();
+    for host in &hosts {
+        world.moves(*host, Phase::Running);
+    }
+    world.pass(s(10));
+    let left_s = expected_s(&world, job);
+    assert!((1_000.0..1_800.0).contains(&left_s), "two rounds: {left_s}");
+}
+
+#[test]
+fn at_admission_nobody_is_killed_for_what_others_estimated_too_little() {
+    let mut world = world();
+    let policy = "PROMISE:policing=hard:when=needed";
+    let beyond = world.host(1).joins();
+    let other = world.job(1).policy(policy).estimates(&[30]);
+    let other = other.deadline(10_000).submit();
+    world.moves(beyond, Phase::Running);
+    world.pass(s(40));
+
+    // It takes 20 s where 5 were estimated: ten of its tasks are left.
+    let low_host = world.host(2).joins();
+    let low = world.job(11).policy(policy).estimates(&[5; 11]);
+    let low = low.deadline(10_000).submit();
+    world.moves(low_host, Phase::Running);
+    world.pass(s(20));
+    let attempt = world.attempt_on(low_host);
+    world.ends(low_host, attempt, Outcome::Succeeded, s(20));
+    world.moves(low_host, Phase::Running);
+
+    let bag = world.job(1).policy(policy).estimates(&[10]).deadline(130);
+    let (_, effects) = bag.asks();
+    let killed = ended(&effects);
+    let of_other = killed.iter().filter(|(id, _)| id.task.job == other);
+    assert_eq!(of_other.count(), 0, "by estimates it is done in 70 s");
+    assert!(killed.iter().all(|(id, _)| id.task.job == low));
+}
+
+#[test]
 fn a_task_that_was_estimated_to_take_no_time_says_nothing_of_the_others() {
     let mut world = world();
     let host = world.host(1).joins();
