@@ -323,12 +323,12 @@ impl BlobStore {
         }))
     }
 
-    /// Returns the bytes of unfinished content that have come from this sender, without the blob
-    /// `beside`.
+    /// Returns the bytes of unfinished content that have come from this sender, each at least `least`, without
+    /// the blob `beside`.
     ///
     /// # Errors
     /// If the directory cannot be read.
-    pub fn bytes_begun(&self, from: &str, beside: &BlobHash) -> io::Result<u64> {
+    pub fn bytes_begun(&self, from: &str, beside: &BlobHash, least: u64) -> io::Result<u64> {
         let prefix = format!("{from}.");
         let but = format!("{from}.{beside}.part");
         let mut bytes = 0;
@@ -339,7 +339,7 @@ impl BlobStore {
             let name = name.to_string_lossy();
             if name.starts_with(&prefix) && *name != but {
                 // Gone meanwhile: it has arrived.
-                bytes += part.metadata().map_or(0, |meta| meta.len());
+                bytes += part.metadata().map_or(0, |meta| meta.len().max(least));
             }
         }
 

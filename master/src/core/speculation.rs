@@ -16,15 +16,17 @@ pub(super) fn undisclosable(spec: &JobSpec, asked: &SubmitOptions) -> Option<Ref
         let hint = "submit it without --disclose, or without --after and --open";
         return Some(Refusal::new(RefusalCode::Invalid, what, hint));
     }
+    if spec.rules.quorum.compares() {
+        let what = "results of disclosed tasks cannot be compared";
+        let hint = "submit it without the quorum, or without --disclose";
+        return Some(Refusal::new(RefusalCode::Invalid, what, hint));
+    }
     let what = match scheduler::policy::policy(&spec.rules.policy) {
         Some(policy) if !policy.tells_disclosed() => {
             format!(
                 "the policy {} does not tell disclosed from needed tasks",
                 policy.name
             )
-        }
-        _ if spec.rules.quorum.compares() => {
-            "results of disclosed tasks cannot be compared".to_owned()
         }
         _ => return None,
     };

@@ -333,7 +333,8 @@ pub(super) async fn refuse<'a>(
     let unused: u64 = state.for_people.ask(unused).await.map_err(stopped)?;
     let blobs = state.blobs.local().clone();
     let name = from.to_owned();
-    let parts = tokio::task::spawn_blocking(move || blobs.bytes_begun(&name, &blob.hash)).await;
+    let parts =
+        tokio::task::spawn_blocking(move || blobs.bytes_begun(&name, &blob.hash, counted(0))).await;
 
     // If the parts cannot be counted, they do not count.
     let parts = parts

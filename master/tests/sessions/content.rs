@@ -448,6 +448,20 @@ async fn tiny_files_without_a_job_count_as_what_a_disk_can_hold_of_them() {
         sent += 1;
     }
     assert_eq!(sent, 6, "16 KiB each in 100");
+
+    // So do those that broke off, however little of them has come.
+    let bob = user(&master, "bob").await;
+    let mut begun = 0_u8;
+    loop {
+        let (reply, mut broken) =
+            offer(bob.connection(), link::content::hash_bytes(&[begun])).await;
+        if reply != PutReply::Resume(0) {
+            break;
+        }
+        broken.tx.raw().finish().unwrap();
+        begun += 1;
+    }
+    assert!((1..=6).contains(&begun), "{begun}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
