@@ -52,7 +52,7 @@ Examples:
     deskgrid submit --array 1-100 --needs cpus=2,mem=4G --input ./sim -- ./sim
   The same program for two platforms:
     deskgrid submit --array 1-100 --input linux-x86_64=./solve:solve \\
-      --input windows-x86_64=solve.exe:solve.exe -- ./solve %{TASK_ID}
+      --input windows-x86_64=solve.exe:solve -- ./solve %{TASK_ID}
   A job that starts once the last one has succeeded, without its files:
     deskgrid submit --label sweep7 --array 1-100 --input ./sim -- ./sim
     deskgrid submit --label sweep7 --after last --input ./publish -- ./publish

@@ -601,7 +601,7 @@ fn of_unfinished(rows: &[RowJson]) -> String {
         0 => String::new(),
         count => format!(
             "\n{count} of {} runs did not finish before their trace ended; the last of them began {} after its start.\n\
-             In TIMES OPTIMAL the trace's end counts as theirs. Fewer or shorter tasks (--tasks, --size), an earlier --start or a longer trace may help.\n",
+             In TIMES OPTIMAL the trace's end counts as theirs, where other runs of the row did finish. Fewer or shorter tasks (--tasks, --size), an earlier --start or a longer trace may help.\n",
             rows.len(),
             people(latest_s)
         ),
