@@ -81,7 +81,8 @@ impl Scheduler {
         };
         // Where it is late only since the tasks of jobs that wait take longer than was estimated, none but
         // their own attempts make room; and none for that where it would be late in any case.
-        let blames = test.by_estimates(|test| test.offer(&without(&doomed)).is_ok());
+        let blames =
+            !spare.is_empty() && test.by_estimates(|test| test.offer(&without(&doomed)).is_ok());
         if blames {
             spare.retain(|victim| self.waits_on(victim.attempt.task.job));
         }
