@@ -91,7 +91,7 @@ impl Scheduler {
     /// Whether room may be saved up for some job of this pool.
     pub(crate) fn could_save(&self, pool: &Pool) -> bool {
         let takes = pool.takes();
-        let ready = self.hosts.index.all.ready.by_since();
+        let ready = self.hosts.index.all.ready.by_since().take(LOOKED_AT);
         let mut hosts = ready.filter_map(|id| self.hosts.table.get(&id));
         hosts.any(|host| pool.has(host.id) && lacks_only_room(host, takes))
     }
