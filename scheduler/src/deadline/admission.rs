@@ -102,7 +102,7 @@ pub(crate) struct Reckoner<'a> {
     /// The mean work of a task of jobs without estimates, in seconds on a host of speed 1.
     works: RefCell<BTreeMap<JobId, Option<f64>>>,
     /// The corrections by jobs' own tasks, where they count.
-    pub(super) own: Option<KnownTasks>,
+    own: Option<KnownTasks>,
 }
 
 impl Scheduler {
@@ -204,6 +204,14 @@ impl Scheduler {
             overdue: Overdue::Soon,
             works: RefCell::default(),
             own: (reckoning.calibrated).then(|| KnownTasks::new(reckoning.inflated)),
+        }
+    }
+
+    /// Returns the same as if jobs' own tasks corrected no estimates.
+    pub(super) fn reckoner_by_estimates(&self, reckoning: Reckoning) -> Reckoner<'_> {
+        Reckoner {
+            own: None,
+            ..self.reckoner(reckoning, self.now)
         }
     }
 

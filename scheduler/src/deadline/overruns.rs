@@ -185,8 +185,7 @@ impl Scheduler {
     /// killed, job by job in queue order.
     fn expected(&self, reckoning: Reckoning, without: &BTreeSet<AttemptId>) -> Vec<Expected> {
         // Whoever estimated too little has nobody else evicted for it.
-        let mut reckoner = self.reckoner(reckoning, self.now);
-        reckoner.own = None;
+        let reckoner = self.reckoner_by_estimates(reckoning);
         let mut calendar = reckoner.calendar(without);
         let behind = self.tried_again(without);
         let mut all: Vec<Expected> = Vec::new();

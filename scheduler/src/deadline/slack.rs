@@ -43,8 +43,7 @@ impl Scheduler {
             .admission
             .reckoning()?;
         // A user who estimated too little holds nobody's slots back by it.
-        let mut reckoner = self.reckoner(reckoning, self.now);
-        reckoner.own = None;
+        let reckoner = self.reckoner_by_estimates(reckoning);
 
         let mut calendar = reckoner.calendar(&Default::default());
         let mut least: Option<Span> = None;

@@ -116,14 +116,7 @@ impl Scheduler {
     /// Returns the same starts on hosts of equal speed, where waiting for another host gains
     /// nothing.
     fn starts_on_equals(&self) -> Vec<(JobId, u32, HostId)> {
-        let ready = self
-            .hosts
-            .index
-            .all
-            .ready
-            .by_since()
-            .filter_map(|id| self.hosts.table.get(&id));
-        let mut slots: Vec<HostId> = ready
+        let mut slots: Vec<HostId> = (self.hosts.ready())
             .flat_map(|host| std::iter::repeat_n(host.id, host.free_slots()))
             .collect();
         slots.reverse();

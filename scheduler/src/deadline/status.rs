@@ -95,8 +95,7 @@ impl Scheduler {
     /// is renewed by estimates.
     pub(crate) fn finish_by_estimates(&self, id: JobId) -> Option<Time> {
         let job = self.jobs.table.get(&id)?;
-        let mut reckoner = self.reckoner(job.policy.admission.reckoning()?, self.now);
-        reckoner.own = None;
+        let reckoner = self.reckoner_by_estimates(job.policy.admission.reckoning()?);
         reckoner.promised_finishes(&[job]).remove(&id)
     }
 

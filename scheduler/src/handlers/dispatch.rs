@@ -10,7 +10,7 @@ use crate::protocol::effect::{CopyReason, Effect, StartReason};
 use crate::state::foresight::Foresight;
 use crate::state::host::{Host, HostAttempt, Hosts};
 use crate::state::job::{Job, Jobs};
-use crate::state::pool::PoolId;
+use crate::state::pool::{Pool, PoolId};
 use crate::state::room::RoomClaim;
 use crate::state::scene::Scene;
 use crate::state::scheduler::Scheduler;
@@ -144,24 +144,29 @@ impl Scheduler {
     /// Returns the next job with waiting tasks for which something can be done: its pool has a host with
     /// room, or its tasks are large, so that room could be saved up.
     fn next_to_place(&self, vain: &VainPools, asked: &mut ShareWalk) -> Option<Rank> {
-        let lines = &self.jobs.lines;
         // What gangs hold may pass to any job.
         let kept = !self.jobs.kept.is_empty() || !self.jobs.fillers.is_empty();
         let saves = self.may_save();
-        let serves = |id: PoolId| {
-            let pool = self.hosts.index.pools.get(id);
-            pool.is_none_or(|pool| {
-                !pool.places.ready.is_empty()
-                    || pool.serves_without_room(saves && !vain.contains(&id))
-            })
-        };
-        let parts = lines.pooled.iter();
-        let parts = parts.filter(|(pool, _)| kept || pool.is_none_or(serves));
-        let line = AskedLine {
+        let line = self.line_of(|id, pool| {
+            kept || !pool.places.ready.is_empty()
+                || pool.serves_without_room(saves && !vain.contains(&id))
+        });
+        self.jobs.lines.next_turn(&line, asked)
+    }
+
+    /// Returns the queue of jobs with waiting tasks, of which those are asked that need no room in a pool,
+    /// and those of these pools.
+    fn line_of(&self, asks: impl Fn(PoolId, &Pool) -> bool) -> AskedLine<'_> {
+        let lines = &self.jobs.lines;
+        let pools = &self.hosts.index.pools;
+        let asked = lines.pooled.iter().filter(|(id, _)| {
+            let pool = id.and_then(|id| Some((id, pools.get(id)?)));
+            pool.is_none_or(|(id, pool)| asks(id, pool))
+        });
+        AskedLine {
             all: &lines.waiting,
-            asked: parts.map(|(_, ranks)| ranks).collect(),
-        };
-        lines.next_turn(&line, asked)
+            asked: asked.map(|(_, ranks)| ranks).collect(),
+        }
     }
 
     /// Notes the pool of this job, for which no room was saved up, if there is none for any job of it.
@@ -179,18 +184,8 @@ impl Scheduler {
 
     /// Returns the next job with waiting tasks whose needs this host meets.
     fn next_for(&self, host: HostId) -> Option<Rank> {
-        let lines = &self.jobs.lines;
-        let suits = |id: PoolId| {
-            let pool = self.hosts.index.pools.get(id);
-            pool.is_none_or(|pool| pool.has(host))
-        };
-        let parts = lines.pooled.iter();
-        let parts = parts.filter(|(pool, _)| pool.is_none_or(suits));
-        let line = AskedLine {
-            all: &lines.waiting,
-            asked: parts.map(|(_, ranks)| ranks).collect(),
-        };
-        lines.next_turn(&line, &mut ShareWalk::default())
+        let line = self.line_of(|_, pool| pool.has(host));
+        self.jobs.lines.next_turn(&line, &mut ShareWalk::default())
     }
 
     /// Starts as many tasks of a job as its policy wants now; only its next task if it has a

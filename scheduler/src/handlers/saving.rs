@@ -91,8 +91,7 @@ impl Scheduler {
     /// Whether room may be saved up for some job of this pool.
     pub(crate) fn could_save(&self, pool: &Pool) -> bool {
         let takes = pool.takes();
-        let ready = self.hosts.index.all.ready.by_since().take(LOOKED_AT);
-        let mut hosts = ready.filter_map(|id| self.hosts.table.get(&id));
+        let mut hosts = self.hosts.ready().take(LOOKED_AT);
         hosts.any(|host| pool.has(host.id) && lacks_only_room(host, takes))
     }
 
@@ -113,9 +112,8 @@ impl Scheduler {
             return Some(host.id);
         }
 
-        let ready = self.hosts.index.all.ready.by_since().take(LOOKED_AT);
+        let ready = self.hosts.ready().take(LOOKED_AT);
         ready
-            .filter_map(known)
             .filter(will_do)
             .min_by_key(|host| (host.lacks(job.demand), host.id))
             .map(|host| host.id)

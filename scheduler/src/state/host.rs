@@ -646,6 +646,12 @@ impl Hosts {
         self.index.pools.qualify(host, now);
     }
 
+    /// Returns the hosts with room for another task, the one that has had it longest first.
+    pub(crate) fn ready(&self) -> impl Iterator<Item = &Host> {
+        let ready = self.index.all.ready.by_since();
+        ready.filter_map(|id| self.table.get(&id))
+    }
+
     /// Returns the pool for a job that has come with these `Needs`.
     pub(crate) fn pool(&mut self, needs: &Needs, now: Time) -> Option<PoolId> {
         self.index.pools.enter(needs, self.table.values(), now)

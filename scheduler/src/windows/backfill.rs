@@ -92,13 +92,7 @@ impl Scheduler {
             })
         });
 
-        let ready = self
-            .hosts
-            .index
-            .all
-            .ready
-            .by_since()
-            .filter_map(|id| self.hosts.table.get(&id));
+        let ready = self.hosts.ready();
         let lent = ready.filter(|host| host.lent.is_some()).flat_map(|host| {
             let slot = host.lent_until(now).map(|until| WindowSlot {
                 host: host.id,

@@ -382,6 +382,20 @@ fn reports_share(w: &mut World, host: HostId, cpu: f32, span: Span) {
     }
 }
 
+/// Reports how long the host's first attempt ran, of the seconds that its whole task takes, with this
+/// processor share.
+fn reports_progress(w: &mut World, host: HostId, (ran, whole_s): (u64, f32), cpu: f32) {
+    let mut held = w.held(host);
+    held[0].phase = Phase::Running;
+    held[0].ran = s(ran);
+    held[0].progress = Some(ran as f32 / whole_s);
+    let status = Status {
+        cpu,
+        ..OwnerState::Away.into()
+    };
+    w.send(Event::HostHeard { host, status, held });
+}
+
 #[test]
 fn one_report_of_a_busy_processor_makes_predictions_hardly_later() {
     let mut w = World::new();
@@ -415,17 +429,7 @@ fn the_work_of_an_attempt_is_not_less_because_the_master_slept() {
     let mut w = World::new();
     let host = w.host(1).joins();
     let job = w.job(3).submit();
-    let report = |w: &mut World, ran: u64, cpu: f32| {
-        let mut held = w.held(host);
-        held[0].phase = Phase::Running;
-        held[0].ran = s(ran);
-        held[0].progress = Some(ran as f32 / 7_200.0);
-        let status = Status {
-            cpu,
-            ..OwnerState::Away.into()
-        };
-        w.send(Event::HostHeard { host, status, held });
-    };
+    let report = |w: &mut World, ran, cpu| reports_progress(w, host, (ran, 7_200.0), cpu);
     for minute in 1..=60 {
         w.pass(s(60));
         report(&mut w, 60 * minute, if minute < 60 { 1.0 } else { 0.05 });
@@ -454,17 +458,7 @@ fn the_time_left_by_reported_progress_shrinks_between_two_heartbeats() {
     let mut w = World::new();
     let host = w.host(1).joins();
     let job = w.job(2).submit();
-    let reports = |w: &mut World, ran: u64, cpu: f32| {
-        let mut held = w.held(host);
-        held[0].phase = Phase::Running;
-        held[0].ran = s(ran);
-        held[0].progress = Some(ran as f32 / 1_000.0);
-        let status = Status {
-            cpu,
-            ..OwnerState::Away.into()
-        };
-        w.send(Event::HostHeard { host, status, held });
-    };
+    let reports = |w: &mut World, ran, cpu| reports_progress(w, host, (ran, 1_000.0), cpu);
     for ran in [60, 120, 180] {
         w.pass(s(60));
         reports(&mut w, ran, 1.0);
