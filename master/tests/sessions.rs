@@ -752,10 +752,6 @@ async fn a_completion_without_its_content_is_not_taken_until_it_comes_with_it() 
 #[tokio::test(flavor = "multi_thread")]
 async fn content_that_no_job_needs_is_removed_once_it_is_old() {
     let mut master = Master::start().await;
-    master.stop().await;
-    master.content_grace = Duration::from_secs(1);
-    master.again().await;
-
     let client = master.admin().await;
     let needed = client.put_bytes(b"needed").await.unwrap();
     let useless = client.put_bytes(b"useless").await.unwrap();
@@ -769,6 +765,9 @@ async fn content_that_no_job_needs_is_removed_once_it_is_old() {
 
     spec.work = Work::Command(command);
     submit(&client, 1, &spec).await.unwrap();
+    master.stop().await;
+    master.content_grace = Duration::from_secs(1);
+    master.again().await;
 
     let store = link::BlobStore::open(&master.dir.path().join("master/content")).unwrap();
     within(async {

@@ -17,7 +17,7 @@ use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use common::host::Confinement;
-use door::{PATIENCE, end, status, until, within};
+use door::{PATIENCE, end, frozen, status, until, within};
 use tokio::io::AsyncReadExt;
 use worker::os::{
     AttemptLimits, Confines, Freezer, Grounds, Launch, Launcher, Process, ProcessOrder,
@@ -541,7 +541,7 @@ async fn a_frozen_tree_does_nothing_until_it_is_thawed(bench: Box<Bench>) {
     let asked = Instant::now();
 
     process.order(ProcessOrder::Freeze);
-    assert_eq!(within(process.report()).await, WatcherReport::Frozen);
+    frozen(&mut process).await;
     println!("  frozen after {:?}", asked.elapsed());
 
     let before = pids.map(ticks);
@@ -559,7 +559,7 @@ async fn a_frozen_tree_does_nothing_until_it_is_thawed(bench: Box<Bench>) {
 
     // A frozen tree can be killed as it is.
     process.order(ProcessOrder::Freeze);
-    assert_eq!(within(process.report()).await, WatcherReport::Frozen);
+    frozen(&mut process).await;
     process.order(ProcessOrder::Kill);
     assert_eq!(status(&mut process).await, ProcessStatus::Signalled(9));
     assert!(!pids.into_iter().any(alive));
@@ -605,7 +605,7 @@ async fn a_frozen_tree_uses_no_processor_for_five_seconds(bench: Box<Bench>) {
     let then = used();
     until(|| used().iter().zip(&then).all(|(now, then)| now.1 > then.1)).await;
     process.order(ProcessOrder::Freeze);
-    assert_eq!(within(process.report()).await, WatcherReport::Frozen);
+    frozen(&mut process).await;
 
     let frozen = used();
     // The time over which it is measured.
@@ -637,7 +637,7 @@ async fn a_tree_that_grows_while_it_is_frozen_is_frozen_whole(bench: Box<Bench>)
 
     for _ in 0..10 {
         process.order(ProcessOrder::Freeze);
-        assert_eq!(within(process.report()).await, WatcherReport::Frozen);
+        frozen(&mut process).await;
         let then = births();
         tokio::time::sleep(Duration::from_millis(20)).await;
         assert_eq!(births(), then);
@@ -668,7 +668,7 @@ async fn a_process_whose_first_thread_has_ended_is_frozen_and_killed(bench: Box<
     until(|| used_ns(pid) > then).await;
 
     process.order(ProcessOrder::Freeze);
-    assert_eq!(within(process.report()).await, WatcherReport::Frozen);
+    frozen(&mut process).await;
     let frozen = used_ns(pid);
     // What is stopped stays stopped: no later moment can be different.
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -817,6 +817,7 @@ async fn host_a_task(way: Freezer, key: &str, dir: &Path) {
         tokio::select! {
             report = process.report() => match report {
                 WatcherReport::Frozen => fs::write(dir.join("frozen"), "1\n").unwrap(),
+                WatcherReport::Restless => {}
                 _ => return,
             },
             () = tokio::time::sleep(Duration::from_millis(5)) => {

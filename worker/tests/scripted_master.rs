@@ -704,7 +704,11 @@ async fn a_state_is_saved_now_and_then_and_given_back() {
 
 async fn a_state_is_saved_when_the_owner_comes_and_when_the_worker_ends() {
     let mut master = Master::new();
-    let (stop, _run) = master.start();
+    // The task ends by itself once it has saved, however long the processors are busy.
+    let (stop, _run) = master.start_as(Config {
+        grace: ConfigDuration::from_secs(60),
+        ..config()
+    });
     let mut worker = master.welcome(vec![]).await;
     let ready = master.dir.path().join("ready");
     let pause = master.home().join("pause");

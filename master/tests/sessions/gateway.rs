@@ -132,7 +132,7 @@ async fn a_session_goes_on_when_its_certificate_has_expired_and_a_newer_one_has_
     let gateway = Gateway::of(&master).await;
     let pc = master.enrol(Role::Worker, "pc").await;
     // The table knows of a certificate that is good for a month.
-    let until_s = now_s() + 1;
+    let until_s = now_s() + 8;
     let shown = shown(1, &pc, until_s);
     let mut control = gateway.pass(shown, &Open::Control).await;
     control.tx.send(&hello(Vec::new())).await.unwrap();

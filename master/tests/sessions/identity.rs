@@ -286,7 +286,10 @@ fn short_lives_and_no_grace(config: &mut Config) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_expired_certificate_is_refused_and_its_open_connections_end_unless_it_was_renewed() {
-    let master = Master::with(short_lives).await;
+    let lives = |config: &mut Config| {
+        config.certificate_life = ConfigDuration(Duration::from_secs(8));
+    };
+    let master = Master::with(lives).await;
     let ann = master.enrol(Role::Client, "ann").await;
     let of_ann = Client::connect(&ann).await.unwrap();
     let bob = master.enrol(Role::Client, "bob").await;

@@ -218,20 +218,20 @@ fn when_both_masters_were_cut_off_from_the_database_the_active_one_goes_on() {
 
 #[test]
 fn a_master_that_stands_still_for_less_than_the_lease_stays_the_active_one() {
-    let Some(mut pair) = Pair::start() else {
+    let Some(mut pair) = Pair::start_with("content", "takeover_after = \"15s\"\n") else {
         return;
     };
     let (job, file) = pair.submit(6, 0.5);
     eventually("some have run", LONG, || file.exists().then_some(()));
     let token = pair.lease();
 
-    // The lease is five seconds, of which an idle master lets nearly one pass: it has just committed.
+    // The lease is fifteen seconds, of which an idle master lets nearly one pass: it has just committed.
     let reached = pair.reached();
     eventually("it commits", LONG, || {
         (pair.reached() > reached).then_some(())
     });
     pair.process(0).signal(Signal::STOP);
-    std::thread::sleep(Duration::from_secs(2));
+    std::thread::sleep(Duration::from_secs(5));
     pair.process(0).signal(Signal::CONT);
 
     pair.expect_once(&job, 6, &file);

@@ -69,7 +69,7 @@ impl Storage {
     fn settings_at(&self, endpoint: &str) -> String {
         let content = self.content();
         format!(
-            "content = \"{content}\"\ncontent_grace = \"2s\"\n[s3]\nendpoint = \"{endpoint}\"\n"
+            "content = \"{content}\"\ncontent_grace = \"6s\"\n[s3]\nendpoint = \"{endpoint}\"\n"
         )
     }
 

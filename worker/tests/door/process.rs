@@ -29,6 +29,17 @@ pub(crate) async fn until(mut happened: impl FnMut() -> bool) {
     }
 }
 
+/// Waits until a process that was told to freeze stands still. Beside busy processors it may say before that it takes long.
+pub(crate) async fn frozen(process: &mut Process) {
+    let report = loop {
+        match within(process.report()).await {
+            WatcherReport::Restless => {}
+            report => break report,
+        }
+    };
+    assert_eq!(report, WatcherReport::Frozen);
+}
+
 /// What comes of it in the end.
 pub(crate) async fn end(process: &mut Process) -> WatcherReport {
     loop {

@@ -1,5 +1,6 @@
 //! Attacks on a gateway, by somebody in the network and by a worker that means it ill.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::BlobRef;
@@ -12,6 +13,7 @@ use common::wire::worker::{ToMaster, ToWorker};
 use common::wire::{ALPN_ENROL, Versions};
 use link::{Channel, Connection, Identity, LinkError, Purpose, tls};
 use tests::{Grid, WorkerGateway, eventually};
+use tokio::task::JoinSet;
 
 use crate::hostile::{Hostile, RUNTIME, dial};
 
@@ -43,17 +45,15 @@ fn silent_joiners_at_a_gateway_keep_no_other_joiner_out() {
     let hash = link::identity::key_hash(&ann.ca).expect("a CA");
     let ends = tls::TrustedEnds::MastersAndGateways;
     let settings = tls::joiner_config(hash, ALPN_ENROL, ends).expect("settings");
-    let dial = dial(settings, &gateway.address);
-    let silent: Vec<_> = RUNTIME.block_on(async {
-        let mut silent = Vec::new();
-        for _ in 0..100 {
-            silent.push(dial.try_connect().await.expect("an older one goes"));
-        }
-        silent
-    });
+    let dial = Arc::new(dial(settings, &gateway.address));
+    // All at once: each says nothing for five seconds, within which the others must have come.
+    let mut dialling = JoinSet::new();
+    for _ in 0..100 {
+        let dial = dial.clone();
+        dialling.spawn_on(async move { dial.try_connect().await }, RUNTIME.handle());
+    }
+    let silent = hostile.now(dialling.join_all());
 
-    let why = hostile.now(silent[0].closed()).to_string();
-    assert!(why.contains("others came after"), "{why}");
     let token = hostile.grid.token("worker").parse().expect("a token");
     let key = link::JoiningKey::make().expect("a key");
     hostile
@@ -65,9 +65,19 @@ fn silent_joiners_at_a_gateway_keep_no_other_joiner_out() {
             WantedRole::Worker,
         ))
         .expect("lets in who has a good token");
-    let last = silent.last().expect("the last of them");
-    let why = hostile.now(last.closed()).to_string();
-    assert!(why.contains("did not say within five seconds"), "{why}");
+
+    let ends = silent.iter().map(|connection| {
+        let connection = connection.as_ref().expect("an older one goes");
+        hostile.now(connection.closed()).to_string()
+    });
+    let (ousted, expired): (Vec<_>, Vec<_>) =
+        ends.partition(|why| why.contains("others came after"));
+    assert!(ousted.len() >= 100 - 64, "{} of 100 went", ousted.len());
+    let said = |why: &String| why.contains("did not say within five seconds");
+    assert!(
+        !expired.is_empty() && expired.iter().all(said),
+        "{expired:?}"
+    );
 }
 
 #[test]
