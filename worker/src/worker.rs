@@ -11,8 +11,10 @@ mod site;
 mod update;
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, mpsc as threads};
+use std::task::Poll;
 use std::time::Duration;
 
 use common::host::{HostFacts, Status};
@@ -428,8 +430,12 @@ impl Shell {
         tokio::pin!(shutdown);
         let mut batch = Vec::new();
         let mut outputs = Vec::new();
-        let mut leaving = false;
-        let mut asked = false;
+        // The first poll takes the system's signals over: from then on an end is in order, and nobody finds this worker before.
+        let mut asked = poll_fn(|cx| Poll::Ready(shutdown.as_mut().poll(cx).is_ready())).await;
+        let mut leaving = asked;
+        if asked {
+            self.happen(MachineEvent::Shutdown, &mut outputs);
+        }
 
         self.decide(&mut outputs);
         while !self.may_end() {

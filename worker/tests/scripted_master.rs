@@ -66,6 +66,7 @@ const TESTS: &[(&str, Test)] = tests![
     a_worker_promises_to_send_often_while_it_holds_attempts_and_else_as_told,
     a_state_is_saved_now_and_then_and_given_back,
     a_state_is_saved_when_the_owner_comes_and_when_the_worker_ends,
+    a_worker_that_is_to_end_before_it_has_begun_ends_in_order,
     the_disk_of_a_frozen_task_is_looked_at_once_it_goes_on,
     a_state_that_is_not_whole_is_not_used,
     a_state_that_is_too_large_is_refused_and_the_task_goes_on,
@@ -748,6 +749,16 @@ async fn a_state_is_saved_when_the_owner_comes_and_when_the_worker_ends() {
     assert_eq!(
         states.iter().map(|s| master.files(*s)).collect::<Vec<_>>(),
         [[("step".to_owned(), "2\n".to_owned())]]
+    );
+}
+
+async fn a_worker_that_is_to_end_before_it_has_begun_ends_in_order() {
+    let master = Master::new();
+    let (stop, run) = master.start();
+    drop(stop);
+    assert_eq!(
+        within(run).await.unwrap().unwrap(),
+        worker::WorkerEnd::Asked
     );
 }
 
