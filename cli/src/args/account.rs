@@ -6,8 +6,8 @@ use clap::Args;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   deskgrid account
-  deskgrid account --jobs                     job by job as well
-  deskgrid account --user ada --output json   an admin looks at another user's
+  deskgrid account --jobs                     # job by job as well
+  deskgrid account --user ada --output json   # an admin looks at another user's
 TASKS are those that were tried or requested; FINISHED is how many were both requested and executed.
 Times are seconds of processors. USED is what the tasks took, BILLED the requested part of it, FREE the rest; SCALED is USED \
 divided by BILLED, and divided by what was waited for. WAITED is the mean time from a request to its result, and SLOWDOWN \

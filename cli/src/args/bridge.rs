@@ -12,9 +12,9 @@ pub(crate) enum BridgeCommand {
     /// Run a bridge in the foreground; it joins once and needs no token later
     #[command(after_help = "\
 Examples:
-  deskgrid login --master b:7411 --join @token-of-b     as a user of grid B
+  deskgrid login --master b:7411 --join @token-of-b     # as a user of grid B
   deskgrid bridge start --slots 20 --master a:7411 --join @token-of-a
-  deskgrid bridge start --slots 20                      later: it knows both
+  deskgrid bridge start --slots 20                      # later: it knows both
 It is a host of grid A with so many slots, and a user of grid B, whose limits hold (docs/bridge.md).")]
     Start(BridgeArgs),
 }

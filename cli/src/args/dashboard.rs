@@ -8,7 +8,7 @@ use clap::Args;
 /// The examples below the help of `deskgrid dashboard`.
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  deskgrid dashboard                  opens a browser; Enter: another address
+  deskgrid dashboard                  # opens a browser; Enter: another address
   deskgrid dashboard --no-open --port 8080
   deskgrid --output json dashboard --no-open > gateway.json &
   curl --unix-socket $(jq -r .socket gateway.json) http://d/api/v1/jobs

@@ -10,9 +10,9 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   deskgrid events --job last
   deskgrid events --label sweep7
-  deskgrid events --past                           all that is kept
-  deskgrid --output json events --after 4711       goes on behind that one
-  deskgrid --output json events --job 7 --results  with what tasks printed
+  deskgrid events --past                           # all that is kept
+  deskgrid --output json events --after 4711       # goes on behind that one
+  deskgrid --output json events --job 7 --results  # with what tasks printed
 Each event is a line, with --output json a JSON value of its own. The first column is its number: go on after the last \
 one that you have seen, and none is missed or seen twice. It outlives a restart of the master: it connects again by itself. \
 You are told of your own jobs and those shared with you, an admin of all and of hosts.";

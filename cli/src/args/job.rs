@@ -19,7 +19,7 @@ Examples:
   deskgrid job list --all --last 20
   deskgrid job list --all --state failed
   deskgrid job list --label sweep7
-  deskgrid job list --joblog 7 > joblog.tsv     its attempts, as GNU parallel")]
+  deskgrid job list --joblog 7 > joblog.tsv     # its attempts, as GNU parallel")]
     List {
         /// List settled jobs too
         #[arg(long)]
@@ -65,7 +65,7 @@ by itself.")]
 Examples:
   deskgrid job cat 7 stdout
   deskgrid job cat last stderr 3,5-8
-  deskgrid job cat last stdout 3 --follow     while it runs, from its beginning
+  deskgrid job cat last stdout 3 --follow    # while it runs, from its beginning
 With --follow tasks come one after the other, each to its end. deskgrid task tail begins with the newest output.")]
     Cat(CatArgs),
     /// Fetch the tasks' output files into a local directory
@@ -102,7 +102,7 @@ Examples:
   deskgrid job cancel 7
   deskgrid job cancel 7 --tasks 50-100
   deskgrid job cancel --label sweep7
-  deskgrid job cancel 7 --unrequested     what nobody has requested")]
+  deskgrid job cancel 7 --unrequested     # what nobody has requested")]
     Cancel {
         /// The jobs.
         #[command(flatten)]

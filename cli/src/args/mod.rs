@@ -67,9 +67,9 @@ pub const STYLES: Styles = Styles::styled()
 #[cfg(feature = "whole")]
 const TOUR: &str = "\
 Start here:
-  deskgrid demo                             the five-minute tour, on this PC
-  deskgrid master start                     on the machine that keeps the jobs
-  deskgrid token create --role worker       a token with which PCs join
+  deskgrid demo                             # the five-minute tour, on this PC
+  deskgrid master start                     # on the machine that keeps the jobs
+  deskgrid token create --role worker       # a token with which PCs join
   deskgrid worker start --master HOST:7411
   deskgrid submit --array 1-100 --input ./sim --wait -- ./sim %{TASK_ID}
 
@@ -265,7 +265,7 @@ only the picture stays.")]
     /// Give this machine the identity of a user, so that it can submit
     #[command(after_help = "\
 Examples:
-  deskgrid login --master HOST:7411             asks for the token
+  deskgrid login --master HOST:7411             # asks for the token
   deskgrid login --master HOST:7411 --join - < token
 The admin makes the token with: deskgrid token create --role client")]
     Login(Deferred<EnrolArgs>),
@@ -340,7 +340,7 @@ Looks at what the state directory holds: a worker, a user, a master. Exit code 0
     /// Print the completion script for a shell
     #[command(after_help = "\
 Examples:
-  source <(deskgrid completions bash)      in ~/.bashrc
+  source <(deskgrid completions bash)      # in ~/.bashrc
   deskgrid completions fish > ~/.config/fish/completions/deskgrid.fish")]
     Completions {
         /// The shell
@@ -408,6 +408,14 @@ mod tests {
                     .all(|line| !line.is_empty() && !line.starts_with(' '));
                 let ends = pair[0].ends_with(['.', ':', ';', '?', ')']);
                 assert!(!prose || ends, "{name} breaks in mid-sentence: {}", pair[0]);
+            }
+
+            // Examples are pasted as they stand: a shell skips only what is behind a `#`.
+            for line in lines.iter().filter(|line| line.contains("deskgrid ")) {
+                let (_, behind) = line.trim_start().split_once("  ").unwrap_or_default();
+                let behind = behind.trim_start();
+                let skipped = behind.is_empty() || behind.starts_with("# ");
+                assert!(skipped, "{name} has words behind an example: {line}");
             }
         }
     }

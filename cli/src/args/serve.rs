@@ -240,12 +240,12 @@ pub(crate) enum WorkerCommand {
     /// Run a worker in the foreground; it joins once and needs no token later
     #[command(after_help = "\
 Examples:
-  deskgrid worker start --master HOST:7411   asks for the token
+  deskgrid worker start --master HOST:7411   # asks for the token
   deskgrid worker start --master HOST:7411 --join @token
-  deskgrid worker start                      later: it knows the master
-  deskgrid worker start --dedicated          on a PC that nobody sits at
+  deskgrid worker start                      # later: it knows the master
+  deskgrid worker start --dedicated          # on a PC that nobody sits at
   deskgrid worker start --slots 2 --config worker.toml
-  deskgrid worker start --first-start join.toml      for packages and images
+  deskgrid worker start --first-start join.toml      # for packages and images
 Without --dedicated a PC computes only while nobody uses it: 3 minutes after the last input, and \
 not while other programs are busy. `deskgrid worker status --why` says what it waits for.
 `deskgrid worker config` prints all settings, to begin a file with.")]
@@ -254,8 +254,8 @@ not while other programs are busy. `deskgrid worker status --why` says what it w
     #[command(after_help = "\
 Examples:
   deskgrid worker status
-  deskgrid worker status --why              also what each sensor sees
-  deskgrid --output json worker status      everything
+  deskgrid worker status --why              # also what each sensor sees
+  deskgrid --output json worker status      # everything
 Exit code 1 says that no worker runs here.")]
     Status {
         /// Also print every reason not to run tasks, and what each sensor sees
@@ -279,7 +279,7 @@ Works by a file in the worker's directory, so also while no worker runs.")]
     /// Show in a browser what the worker does on this PC, with buttons to say no; needs no master
     #[command(after_help = "\
 Examples:
-  deskgrid worker page              opens a browser; Enter: another address
+  deskgrid worker page              # opens a browser; Enter: another address
   deskgrid worker page --no-open --port 8080
   sudo deskgrid --dir /var/lib/deskgrid worker page --no-open
 It ends with its terminal. The address lets one browser in, within a minute; other accounts are refused.")]
@@ -308,7 +308,7 @@ Examples:
     #[cfg(unix)]
     #[command(after_help = "\
 Examples:
-  deskgrid worker install          shows the unit, changes nothing
+  deskgrid worker install          # shows the unit, changes nothing
   sudo deskgrid worker install --master HOST:7411 --join @token --yes
   deskgrid worker install --user --master HOST:7411 --join - --yes < token
   sudo deskgrid worker install --dedicated --config worker.toml --yes
@@ -326,7 +326,7 @@ The same command on every PC: a token made with --uses 100 lets a hundred of the
     #[cfg(windows)]
     #[command(after_help = "\
 Examples:
-  deskgrid worker install          shows what it would do
+  deskgrid worker install          # shows what it would do
   deskgrid worker install --master HOST:7411 --join @token --yes
   deskgrid worker install --dedicated --config worker.toml --yes
 The same command, as administrator, on every PC: a token made with --uses 100 lets a hundred of them join.")]
@@ -451,10 +451,10 @@ pub(crate) enum GatewayCommand {
     /// Run a gateway in the foreground; it joins once and needs no token later
     #[command(after_help = "\
 Examples:
-  deskgrid token create --role gateway       on the master's machine
+  deskgrid token create --role gateway       # on the master's machine
   deskgrid gateway start --master a:7411,b:7411 --join @token
-  deskgrid gateway start                     later: it knows the masters
-  deskgrid worker start --master gw1:7411,gw2:7411     on the PCs
+  deskgrid gateway start                     # later: it knows the masters
+  deskgrid worker start --master gw1:7411,gw2:7411     # on the PCs
 Nothing that a gateway has matters: its workers go to the next address when it dies, and lose nothing.")]
     Start(GatewayArgs),
 }
@@ -600,7 +600,7 @@ pub(crate) enum TokenCommand {
     #[command(after_help = "\
 Examples:
   deskgrid token create --role worker --uses 100 --ttl 1d --name 'floor 3'
-  deskgrid --output quiet token create --role client   for scripts
+  deskgrid --output quiet token create --role client   # for scripts
   deskgrid token create --http --role client --for ann --ttl 30d")]
     Create {
         /// Role of those who join with it: worker, client, admin or gateway
@@ -680,7 +680,7 @@ pub(crate) enum HostCommand {
     #[command(after_help = "\
 Examples:
   deskgrid host owner desk-3 ann
-  deskgrid host owner desk-3 --nobody      as at first")]
+  deskgrid host owner desk-3 --nobody      # as at first")]
     Owner {
         /// Its name, or host-N
         host: String,
@@ -740,7 +740,7 @@ pub(crate) enum HostSettingsCommand {
     /// Store settings, which workers get at once or when they connect; admins only
     #[command(after_help = "\
 Examples:
-  deskgrid host settings set site.toml                for every host
+  deskgrid host settings set site.toml                # for every host
   deskgrid host settings set lab3.toml --label lab3
   deskgrid host settings set quiet.toml --host desk-3
 
@@ -769,7 +769,7 @@ pub(crate) enum HostUpdateCommand {
     /// only
     #[command(after_help = "\
 Examples:
-  deskgrid host update key update.key       makes it if it is not there
+  deskgrid host update key update.key       # makes it if it is not there
 
 Keep the file away from the master: who has it can run programs as the worker's account on every PC.
 Hosts that have joined before learn nothing: their worker.toml can name the key (update_key).")]

@@ -9,9 +9,9 @@ use super::value::OneJob;
 pub(crate) const REQUEST: &str = "\
 Examples:
   deskgrid submit --disclose --array 1-50 --input ./try -- ./try %{TASK_ID}
-  deskgrid request last.1 --wait            the first result, once it is there
-  deskgrid request last.2-5                 four more are needed
-  deskgrid job cancel last --unrequested    none of the others is needed";
+  deskgrid request last.1 --wait            # the first result, once it is there
+  deskgrid request last.2-5                 # four more are needed
+  deskgrid job cancel last --unrequested    # none of the others is needed";
 
 /// The flags of `deskgrid request`.
 #[derive(Debug, Args)]

@@ -8,8 +8,8 @@ use super::value::OneJob;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   deskgrid top
-  deskgrid top --job last           the tasks of the newest job
-  deskgrid top --once --show hosts  one picture, as text
+  deskgrid top --job last           # the tasks of the newest job
+  deskgrid top --once --show hosts  # one picture, as text
 Keys: 1 2 3 4 show jobs, tasks, hosts and events; Enter opens, Esc goes back, w says why, l shows what a task prints, ? has all \
 keys. The grid does not notice whether you look; what you may see and do is what other commands let you see and do.";
 
