@@ -53,10 +53,14 @@ fn without_token(words: Vec<OsString>) -> Vec<OsString> {
 
     for word in words {
         let text = word.to_string_lossy();
-        if std::mem::take(&mut skip) || text == "--rejoin" || text.starts_with("--join=") {
+        let joined = ["--join=", "--join-file="];
+        if std::mem::take(&mut skip)
+            || text == "--rejoin"
+            || joined.iter().any(|flag| text.starts_with(flag))
+        {
             continue;
         }
-        skip = text == "--join";
+        skip = text == "--join" || text == "--join-file";
         if !skip {
             kept.push(word);
         }
@@ -246,6 +250,10 @@ mod tests {
             kept("worker start --join=@t --rejoin --tied"),
             words("worker start --tied")
         );
+        assert_eq!(
+            kept("worker start --join-file=t --join-file t --tied"),
+            words("worker start --tied")
+        );
     }
 
     #[test]
@@ -261,5 +269,6 @@ mod tests {
         );
         assert_eq!(places(&words("deskgrid submit -- tool --join dg1.x")), []);
         assert_eq!(places(&words("deskgrid login --joiner dg1.x")), []);
+        assert_eq!(places(&words("deskgrid login --join-file token")), []);
     }
 }

@@ -519,6 +519,14 @@ pub(crate) struct EnrolArgs {
         allow_hyphen_values = true
     )]
     pub join: Option<JoinWord>,
+    /// Read the join token from a file, as --join @FILE
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "master",
+        conflicts_with = "join"
+    )]
+    pub join_file: Option<PathBuf>,
     /// Name to join under [default: of a worker the host's, of a user the account's]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,

@@ -93,7 +93,7 @@ pub(super) async fn identity(
     who: Newcomer,
 ) -> Result<(Identity, bool), Failure> {
     if Identity::found(dir)? && !args.rejoin {
-        if args.join.is_some() {
+        if args.join.is_some() || args.join_file.is_some() {
             note(
                 "note: this machine has joined before; the token is not used (--rejoin joins again)",
             );
@@ -111,9 +111,7 @@ pub(super) async fn identity(
     let Some(master) = &args.master else {
         return Err(nobody(dir, who));
     };
-    let Some(token) = token(args, context.join.as_ref())? else {
-        return Err(nobody(dir, who));
-    };
+    let token = token(args, context.join.as_ref())?;
     let name = args.name.clone().unwrap_or_else(|| own_name(who));
     let wanted = match who {
         Newcomer::User => WantedRole::User,
@@ -261,28 +259,20 @@ fn nobody(dir: &Path, who: Newcomer) -> Failure {
 }
 
 /// Reads the token from the place where it was given; asks for it on a terminal if it was not.
-fn token(args: &EnrolArgs, environment: Option<&JoinWord>) -> Result<Option<JoinToken>, Failure> {
-    let text = match args.join.as_ref().or(environment) {
-        Some(JoinWord(word)) if word == "-" => line_of_input()?,
-        Some(JoinWord(word)) => match word.strip_prefix('@') {
-            Some(file) => {
-                let text = std::fs::read_to_string(file).map_err(|e| {
-                    Failure::unreadable(format!("cannot read the token in {file}"), &e)
-                })?;
-                if let Some(warning) = link::files::exposed(Path::new(file), "the join token") {
-                    note(&format!("note: {warning}"));
-                }
-                // A file that `token create` filled has more lines, which say how to use the token.
-                text.trim_start()
-                    .lines()
-                    .next()
-                    .unwrap_or_default()
-                    .to_owned()
-            }
+///
+/// # Errors
+/// If there is nobody to ask, or what was given is not a token.
+fn token(args: &EnrolArgs, environment: Option<&JoinWord>) -> Result<JoinToken, Failure> {
+    let word = args.join.as_ref().or(environment);
+    let text = match (&args.join_file, word) {
+        (Some(file), _) => in_file(file)?,
+        (None, Some(JoinWord(word))) if word == "-" => line_of_input()?,
+        (None, Some(JoinWord(word))) => match word.strip_prefix('@') {
+            Some(file) => in_file(Path::new(file))?,
             None => word.clone(),
         },
-        None if std::io::stdin().is_terminal() => asked()?,
-        None => return Ok(None),
+        (None, None) if std::io::stdin().is_terminal() => asked()?,
+        (None, None) => return Err(no_token()),
     };
 
     // The text is not repeated: a token with a typing error is nearly a token.
@@ -292,7 +282,34 @@ fn token(args: &EnrolArgs, environment: Option<&JoinWord>) -> Result<Option<Join
             "copy it whole; or give the file that has it as @FILE; or ask for a new one",
         )
     };
-    text.parse().map(Some).map_err(wrong)
+    text.parse().map_err(wrong)
+}
+
+/// Returns the first line of the file: one that `token create` filled has more, which say how to use
+/// the token.
+fn in_file(file: &Path) -> Result<String, Failure> {
+    let text = std::fs::read_to_string(file).map_err(|e| {
+        Failure::unreadable(format!("cannot read the token in {}", file.display()), &e)
+    })?;
+    if let Some(warning) = link::files::exposed(file, "the join token") {
+        note(&format!("note: {warning}"));
+    }
+    Ok(text
+        .trim_start()
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .to_owned())
+}
+
+fn no_token() -> Failure {
+    Failure::new(
+        Exit::NotAuthorised,
+        "no-token",
+        "no join token was given",
+        "--join @FILE, --join - (standard input) or DESKGRID_JOIN, with a token from the admin",
+    )
+    .because("standard input is no terminal to ask at")
 }
 
 fn line_of_input() -> Result<String, Failure> {

@@ -126,6 +126,10 @@ fn a_token_is_read_from_standard_input_and_a_wrong_one_is_not_repeated() {
     let login = ["login", "--master", grid.listen(), "--join"];
     grid.as_user("piped", [&login[..], &["-"]].concat())
         .expect_code(0);
+    let file = grid.file("other-token", format!("{}\n", grid.token("client")));
+    let named = ["--join-file", file.to_str().expect("UTF-8")];
+    grid.as_user("named", [&login[..3], &named].concat())
+        .expect_code(0);
 
     let slip = format!("{}x", grid.token("client"));
     let refused = grid

@@ -116,6 +116,19 @@ fn a_denied_permission_is_reported_with_the_cure() {
         2,
         &["the token in gone", "try: check the name"],
     );
+    fails(
+        with(&["127.0.0.1", "--join-file", "gone"]),
+        2,
+        &["the token in gone", "try: check the name"],
+    );
+    let nobody_to_ask = [
+        "no join token was given",
+        "because: standard input is no terminal",
+        "try: --join @FILE, --join -",
+        "DESKGRID_JOIN",
+    ];
+    fails(with(&["127.0.0.1"]), 6, &nobody_to_ask);
+    fails(grid.as_user("fresh", ["login"]), 6, &["no identity in"]);
 
     let start = |listen: &str| {
         let words = ["master", "start", "--http", "none", "--listen", listen];
