@@ -143,6 +143,7 @@ pub(crate) struct JobArgs {
         value_name = "GLOB",
         help_heading = "Files"
     )]
+    #[serde(alias = "output-tree")]
     pub output_file: Vec<String>,
     /// The input that is the tasks' standard input
     #[arg(long, value_name = "NAME", help_heading = "Files")]

@@ -209,6 +209,16 @@ mod tests {
     }
 
     #[test]
+    fn both_names_of_the_flag_for_outputs_are_keys() {
+        let outputs = |text: &str| {
+            let job = parse(text.as_bytes(), Path::new("job.toml")).expect(text);
+            job.output_file
+        };
+        assert_eq!(outputs("output-tree = [\"a\"]"), ["a"]);
+        assert_eq!(outputs("output-file = [\"a\"]"), ["a"]);
+    }
+
+    #[test]
     fn a_value_of_another_type_is_refused_with_an_example_of_the_right_one() {
         for (text, why, hint) in [
             (
