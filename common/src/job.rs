@@ -449,12 +449,10 @@ pub enum BadJob {
     #[error("{}", if *.0 { "the job is to keep its tasks' states, but they run no command that says how often" } else { "the job's command says how often states are kept, but its rules say that none are" })]
     CheckpointRule(bool),
     /// The quorum is zero or above [`MAX_QUORUM`].
-    #[error("{0} results that agree are no quorum: say 1 to {MAX_QUORUM}")]
+    #[error("a quorum is of 1 to {MAX_QUORUM} results, not of {0}")]
     QuorumSize(u32),
     /// Results are to be compared in some way, of tasks that are each done once.
-    #[error(
-        "`{0}` is about results that are compared, and no quorum is asked for: say one of 2 at least"
-    )]
+    #[error("`{0}` needs a `quorum` of at least 2 results")]
     NothingToCompare(&'static str),
     /// The tolerance is not a number between 0 and 1.
     #[error(
@@ -467,9 +465,7 @@ pub enum BadJob {
     )]
     QuorumOfStates,
     /// The checkpoint interval is shorter than `SHORTEST_INTERVAL`.
-    #[error(
-        "checkpoints every {0} are more than a host can do: the shortest interval is {SHORTEST_INTERVAL}"
-    )]
+    #[error("a checkpoint every {0} is too often: the shortest interval is {SHORTEST_INTERVAL}")]
     CheckpointInterval(Span),
     /// The deadline is given both as a date and as a span.
     #[error("the job's deadline is a date and a time from now: it can have one of them")]

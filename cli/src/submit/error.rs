@@ -274,7 +274,6 @@ impl BuildError {
             BuildError::NoPlatform(_) => {
                 "give those that stand for each other one name: --input PLATFORM=F:NAME".to_owned()
             }
-            BuildError::Job(BadJob::InputInTree(..)) => "give the tree or the input another name: F:NAME".to_owned(),
             BuildError::InputPlaceholder { .. } => "use %{ITEM} or %{TASK_ID}".to_owned(),
             BuildError::InputName { input, .. } => {
                 format!("name it yourself: --input '{}:in.dat'", split(input).0)
@@ -302,20 +301,46 @@ impl BuildError {
             BuildError::NotItsOwnWork => {
                 "leave the command and all but --array, --each-line or --from-json out; other work is a job of its own".to_owned()
             }
-            BuildError::Addition(_) => String::new(),
+            BuildError::Addition(_) => {
+                "--array 1-100, --each-line F or --from-json F; without them it is one more task".to_owned()
+            }
             BuildError::NoWidth => "--width N, A..B or auto".to_owned(),
             BuildError::WidthWith(_) | BuildError::DiscloseWith(_) => "leave one of them out".to_owned(),
-            BuildError::Job(BadJob::Stdin(name)) => format!("--input FILE:{name} --stdin {name}"),
-            BuildError::Job(BadJob::InputTwice(_)) => "give one of them another name: --input F:NAME".to_owned(),
-            BuildError::Job(BadJob::TooManyTasks(_)) => "submit several jobs".to_owned(),
             BuildError::BuildTwice { .. } => "leave one of them out".to_owned(),
             BuildError::BuildAndFile(_) | BuildError::BuildPerTask(_) => {
                 "--input PLATFORM=FILE:NAME, once for each platform".to_owned()
             }
-            BuildError::Job(BadJob::Needs(_)) => "--needs os=linux,cpus=4,mem=4G,gpu=1,label=lab3".to_owned(),
-            BuildError::Job(_) => String::new(),
+            BuildError::Job(bad) => of_spec(bad),
         }
     }
+}
+
+/// Says what to type instead of what contradicts itself in the finished spec.
+fn of_spec(bad: &BadJob) -> String {
+    let hint = match bad {
+        BadJob::InputInTree(..) => "give the tree or the input another name: F:NAME",
+        BadJob::Stdin(name) => return format!("--input FILE:{name} --stdin {name}"),
+        BadJob::StdinTree(_) => "--input FILE:NAME --stdin NAME",
+        BadJob::InputTwice(_) => "give one of them another name: --input F:NAME",
+        BadJob::TooManyTasks(_) => "submit several jobs",
+        BadJob::Needs(_) => "--needs os=linux,cpus=4,mem=4G,gpu=1,label=lab3",
+        BadJob::Name => "--name sweep7",
+        BadJob::EnvName(_) => "--env NAME=VALUE",
+        BadJob::QuorumSize(_) | BadJob::NothingToCompare(_) => "--quorum 2",
+        BadJob::QuorumOfStates => "leave --quorum or --checkpoint out",
+        BadJob::CheckpointInterval(_) => "--checkpoint 30s",
+        BadJob::Mismatch { .. } => {
+            "as many of them as tasks; --estimate DUR is one estimate for all tasks"
+        }
+        BadJob::NoTime(_) | BadJob::NoTimeForAll => "a duration such as 90s or 1h30m",
+        BadJob::OpenWith(_) => "leave that or --open out",
+        BadJob::AfterTwice(_) => "leave one of the two --after out",
+        BadJob::StreamPlatform => "--stdout '%{TASK_ID}.txt', or --stderr likewise",
+        BadJob::StreamFileTwice(_) => "--stdout out.txt --stderr err.txt",
+        BadJob::Ranks(_) => "--width 8, 4..16 or auto; deskgrid submit --help says more",
+        _ => "deskgrid submit --help says what each option takes",
+    };
+    hint.to_owned()
 }
 
 impl From<BuildError> for Failure {
@@ -324,6 +349,37 @@ impl From<BuildError> for Failure {
         match error.because() {
             Some(because) => failure.because(because),
             None => failure,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use common::Span;
+
+    use super::*;
+
+    #[test]
+    fn a_job_that_contradicts_itself_is_refused_with_what_to_type() {
+        let mismatch = BadJob::Mismatch {
+            tasks: 3,
+            what: "estimate",
+            given: 2,
+        };
+        for (bad, hint) in [
+            (BadJob::NothingToCompare("adaptive"), "--quorum 2"),
+            (BadJob::QuorumSize(0), "--quorum 2"),
+            (BadJob::QuorumOfStates, "leave --quorum or --checkpoint out"),
+            (
+                BadJob::CheckpointInterval(Span::from_millis(500)),
+                "--checkpoint 30s",
+            ),
+            (mismatch, "--estimate DUR"),
+            (BadJob::StreamPlatform, "--stdout '%{TASK_ID}.txt'"),
+            (BadJob::NoTasks, "deskgrid submit --help"),
+        ] {
+            let failure = Failure::from(BuildError::from(bad));
+            assert!(failure.hint.contains(hint), "{failure:?}");
         }
     }
 }

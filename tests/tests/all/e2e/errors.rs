@@ -50,7 +50,7 @@ fn each_wrong_thing_is_a_clear_error_with_its_own_exit_code() {
     fails(
         grid.deskgrid(["submit", "--adaptive", "--", "true"]),
         2,
-        &["adaptive", "no quorum is asked for"],
+        &["`adaptive` needs a `quorum`", "try: --quorum 2"],
     );
 
     grid.file("bad.toml", "name = \"x\"\ncolour = \"blue\"\n");
