@@ -87,9 +87,15 @@ fn failure(whole: &clap::Command, error: &clap::Error, words: &[OsString]) -> Fa
     for line in lines.map(str::trim).filter(|line| !line.is_empty()) {
         if let Some(tip) = line.strip_prefix("tip: ") {
             // A tip that repeats a hidden token is of no use.
-            tips.extend((!tip.contains(HIDDEN)).then(|| tip.to_owned()));
+            tips.extend((!tip.contains(HIDDEN)).then(|| tip.replace("subcommand", "command")));
         } else if let Some(line) = line.strip_prefix("Usage: ") {
-            usage = Some(line.to_owned());
+            usage = Some(
+                GIVEN
+                    .iter()
+                    .fold(line.to_owned(), |line, given| line.replace(given, "")),
+            );
+        } else if let Some(values) = listed(line) {
+            tips.push(format!("one of {values}"));
         } else if !line.starts_with("For more information") {
             details.push(line.to_owned());
         }
@@ -109,17 +115,98 @@ fn failure(whole: &clap::Command, error: &clap::Error, words: &[OsString]) -> Fa
             .map(|[one, other]| format!("numbers in one word: {one},{other}")),
     );
     tips.extend(in_lab(whole, words).then(|| IN_LAB.to_owned()));
-    tips.extend(usage);
-    if tips.is_empty() {
+    let kind = error.kind();
+    let no_command = matches!(
+        kind,
+        ErrorKind::InvalidSubcommand | ErrorKind::MissingSubcommand
+    );
+    // The usage of commands does not say which ones there are.
+    tips.extend(usage.filter(|_| !no_command));
+    if kind == ErrorKind::MissingRequiredArgument {
+        tips.extend(details.iter().filter_map(|one| instead(one)));
+        return Failure::usage(missing(&details), tips.join("; or: "));
+    }
+    if tips.is_empty() || no_command {
         tips.push(format!("{} --help", named(whole, words)));
     }
 
-    let failure = Failure::usage(what, tips.join("; or: "));
+    let failure = Failure::usage(in_words(&what), tips.join("; or: "));
     if details.is_empty() {
         failure
     } else {
         failure.because(details.join(" "))
     }
+}
+
+/// Flags that a variable of the environment has given, and that clap takes for part of the usage then.
+const GIVEN: [&str; 2] = [" --dir <DIR>", " --output <MODE>"];
+
+/// Arguments of which clap says that they are missing, and flags that can stand in place of them.
+const INSTEAD: [(&str, &str); 4] = [
+    ("<JOBS>", "--label <LABEL>"),
+    ("--dist <LAW:NUMBERS>", "--runs <FILE>"),
+    ("<OWNER>", "--nobody"),
+    ("<LABELS>...", "--remove <LABEL>"),
+];
+
+/// Names the flag that can stand in place of a missing argument, if there is one.
+fn instead(missing: &str) -> Option<String> {
+    let (_, flag) = INSTEAD.iter().find(|(argument, _)| *argument == missing)?;
+    Some(format!("{flag} instead"))
+}
+
+/// Names missing arguments: values without brackets around them, flags with their values.
+fn missing(arguments: &[String]) -> String {
+    let plain = |argument: &String| {
+        let argument = argument.trim_end_matches("...");
+        let inner = argument
+            .strip_prefix('<')
+            .and_then(|rest| rest.strip_suffix('>'));
+        inner.unwrap_or(argument).replace("|--", " or --")
+    };
+    let names: Vec<String> = arguments.iter().map(plain).collect();
+    let are = if names.len() == 1 { "is" } else { "are" };
+    format!("{} {are} missing", names.join(" and "))
+}
+
+/// Returns the values or commands of which one has to be given.
+fn listed(line: &str) -> Option<&str> {
+    ["[possible values: ", "[subcommands: "]
+        .iter()
+        .find_map(|start| line.strip_prefix(start)?.strip_suffix(']'))
+}
+
+/// Says in plain words what clap and the parsers of numbers and addresses say in their own.
+fn in_words(what: &str) -> String {
+    let quoted = |text: &str| text.trim_matches('\'').to_owned();
+    if let Some(name) = what.strip_prefix("unrecognized subcommand ") {
+        return format!("there is no command `{}`", quoted(name));
+    }
+    if let Some(name) = what.strip_suffix(" requires a subcommand but one was not provided") {
+        return format!("`{}` needs one of its commands", quoted(name));
+    }
+
+    let Some((start, why)) = what.rsplit_once("': ") else {
+        return what.to_owned();
+    };
+    let why = match why {
+        "invalid digit found in string" | "cannot parse integer from empty string" => {
+            "it is no whole number".to_owned()
+        }
+        "invalid float literal" | "cannot parse float from empty string" => {
+            "it is no number".to_owned()
+        }
+        "invalid socket address syntax" => "it is no address with a port".to_owned(),
+        "number too large to fit in target type" => "it is too large".to_owned(),
+        _ => {
+            let range = why.split_once(" is not in ").map_or("", |(_, range)| range);
+            match range.split_once("..=") {
+                Some((least, most)) => format!("it has to be from {least} to {most}"),
+                None => return what.to_owned(),
+            }
+        }
+    };
+    format!("{start}': {why}")
 }
 
 /// Describes the error where the unexpected argument is a negative value: clap takes it for a flag.
@@ -277,20 +364,96 @@ mod tests {
     #[cfg(feature = "whole")]
     #[test]
     fn a_missing_argument_is_named() {
-        let failure = wrong("deskgrid job fetch 7");
-        assert!(
-            failure
-                .because
-                .as_deref()
-                .is_some_and(|because| because.contains("--into")),
-            "{failure:?}"
-        );
+        for (line, what, hint) in [
+            (
+                "job fetch 7",
+                "--into <DIR> is missing",
+                "deskgrid job fetch --into <DIR> <JOB>",
+            ),
+            (
+                "job info",
+                "JOBS is missing",
+                "deskgrid job info <JOBS>; or: --label <LABEL> instead",
+            ),
+            (
+                "predict limits",
+                "--dist <LAW:NUMBERS> is missing",
+                "; or: --runs <FILE> instead",
+            ),
+            ("host owner x", "OWNER is missing", "; or: --nobody instead"),
+            (
+                "host label x",
+                "LABELS is missing",
+                "; or: --remove <LABEL> instead",
+            ),
+            (
+                "master move",
+                "--to <URL> or --from <URL> is missing",
+                "deskgrid master move",
+            ),
+            (
+                "host update start",
+                "--program <F> and --key <F> are missing",
+                "deskgrid host update start",
+            ),
+        ] {
+            let failure = wrong(&format!("deskgrid --dir x {line}"));
+            assert_eq!((&*failure.what, &failure.because), (what, &None));
+            assert!(failure.hint.contains(hint), "{failure:?}");
+            assert!(!failure.hint.contains("--dir"), "{failure:?}");
+        }
 
         let failure = wrong("deskgrid --output json submit --timeout soon -- x");
         assert!(
             failure.what.contains("or `auto`") && failure.hint == "deskgrid submit --help",
             "{failure:?}"
         );
+    }
+
+    #[cfg(feature = "whole")]
+    #[test]
+    fn mistakes_are_told_in_plain_words() {
+        for (line, what, hint) in [
+            (
+                "worker start --slots x",
+                "invalid value 'x' for '--slots <N>': it is no whole number",
+                "deskgrid worker start --help",
+            ),
+            (
+                "worker start --slots 0",
+                "invalid value '0' for '--slots <N>': it has to be from 1 to 4096",
+                "deskgrid worker start --help",
+            ),
+            (
+                "token create --role client --uses 0",
+                "invalid value '0' for '--uses <N>': it has to be from 1 to 4294967295",
+                "deskgrid token create --help",
+            ),
+            (
+                "predict limits --runs x --zeta x",
+                "invalid value 'x' for '--zeta <RATE>': it is no number",
+                "deskgrid predict limits --help",
+            ),
+            ("nosuch", "there is no command `nosuch`", "deskgrid --help"),
+            (
+                "worker statu",
+                "there is no command `statu`",
+                "some similar commands exist: 'start', 'status'; or: deskgrid worker --help",
+            ),
+        ] {
+            let failure = wrong(&format!("deskgrid {line}"));
+            assert_eq!((&*failure.what, &*failure.hint), (what, hint));
+        }
+
+        let failure = wrong("deskgrid job --dir x");
+        assert_eq!(failure.what, "`deskgrid job` needs one of its commands");
+        assert!(
+            failure.hint.starts_with("one of list, info, "),
+            "{failure:?}"
+        );
+        assert!(failure.hint.ends_with("; or: deskgrid job --help"));
+        let failure = wrong("deskgrid completions no");
+        assert!(failure.hint.contains("one of bash, "), "{failure:?}");
     }
 
     #[cfg(feature = "whole")]
