@@ -528,9 +528,18 @@ pub(super) fn outcome(ended: &Ended) -> String {
     };
     let lines: String = ended.jobs.iter().map(line).collect();
     if ended.timed_out {
-        lines + "timed out; the jobs are still running\n"
+        lines + &timed_out(&ended.jobs)
     } else {
         lines
+    }
+}
+
+/// Says that the wait timed out, and which of these jobs go on.
+fn timed_out(jobs: &[JobView]) -> String {
+    let open: Vec<&JobView> = jobs.iter().filter(|job| !job.state.settled()).collect();
+    match open[..] {
+        [job] => format!("timed out; job {} goes on\n", job.job),
+        _ => format!("timed out; {} jobs go on\n", open.len()),
     }
 }
 
@@ -673,7 +682,7 @@ async fn predict(context: &Context, session: &Session, job: OneJob) -> Result<()
 
     let why = match (&view.finished, &view.predicted) {
         (None, None) => why_no_prediction(session, job).await?,
-        _ => Vec::new(),
+        _ => String::new(),
     };
 
     let now = when::now();
@@ -695,7 +704,7 @@ async fn predict(context: &Context, session: &Session, job: OneJob) -> Result<()
                 )
             }
             (None, None) if nothing_is_left(&view) => nothing_left(&view),
-            (None, None) => no_prediction(&why),
+            (None, None) => why,
         };
         head + &end + "\n"
     };
@@ -706,27 +715,42 @@ async fn predict(context: &Context, session: &Session, job: OneJob) -> Result<()
         })
 }
 
-/// Asks the master why tasks of the job wait or stand still.
-async fn why_no_prediction(session: &Session, job: JobId) -> Result<Vec<String>, Failure> {
-    match session.one(&Request::Explain { job }).await? {
-        Reply::Explained(view) => Ok(view
-            .waiting
-            .into_iter()
-            .map(|(reason, tasks)| format!("{tasks}: {reason}"))
-            .collect()),
-        other => Err(unexpected(Some(&other)).into()),
-    }
+/// Asks the master what is missing to predict the end of the job, and why its tasks wait or stand
+/// still.
+async fn why_no_prediction(session: &Session, job: JobId) -> Result<String, Failure> {
+    let view = match session.one(&Request::Explain { job }).await? {
+        Reply::Explained(view) => view,
+        other => return Err(unexpected(Some(&other)).into()),
+    };
+    let work = session.work(job).await?;
+    let estimated = work.is_some_and(|work| work.rules.estimate.is_some());
+    Ok(no_prediction(&view, estimated))
 }
 
-/// Says what it takes to predict the end of a job.
-pub(super) const NO_PREDICTION: &str = "no prediction. The time of a task is known once one has finished, from submit \
-     --estimate, or from five earlier tasks of the program; and some host must be there that lets tasks run";
+fn no_prediction(view: &ExplainView, estimated: bool) -> String {
+    let mut missing = Vec::new();
+    if view.job.tasks.finished == 0 && !estimated {
+        missing.push("no task has finished and no --estimate was given");
+    }
+    if view.hosts.is_empty() {
+        missing.push("there is no host");
+    }
+    if missing.is_empty() {
+        let held = view.job.started.is_none() && !view.job.after.is_empty();
+        missing.push(match held {
+            true => "nobody knows when the jobs end that it waits for",
+            false => NO_HOST,
+        });
+    }
 
-fn no_prediction(why: &[String]) -> String {
-    why.iter().fold(NO_PREDICTION.to_owned(), |text, why| {
-        text + "\n  " + &printable(why).to_string()
+    let head = format!("no prediction yet: {}", missing.join(", and "));
+    view.waiting.iter().fold(head, |text, (reason, tasks)| {
+        text + "\n  " + &printable(&format!("{tasks}: {reason}"))
     })
 }
+
+/// Says why there is no prediction where the time of a task is known.
+pub(super) const NO_HOST: &str = "no host takes its tasks now";
 
 async fn explain(context: &Context, session: &Session, job: OneJob) -> Result<(), Failure> {
     let job = session.job_id(job).await?;

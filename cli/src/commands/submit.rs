@@ -10,7 +10,7 @@ use common::{After, IdSet, JobId, RequestId};
 use uuid::Uuid;
 
 use super::Context;
-use super::job::{AwaitedJobs, NO_PREDICTION, forecast_in_words, limits_in_words, wait_for};
+use super::job::{AwaitedJobs, NO_HOST, forecast_in_words, limits_in_words, wait_for};
 use super::width::width_in_words;
 use crate::args::value::{AfterArg, OneJob};
 use crate::args::{OutputMode, SubmitArgs};
@@ -82,7 +82,7 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
             Err(failure.of_request(id, "if the job was submitted, it is not submitted twice"))
         }
         Ok(taken) => match taken.job {
-            None => dry(context, &taken, &name),
+            None => dry(context, &taken, &name, plan.estimated()),
             Some(job) if args.wait || args.progress => {
                 if context.out.mode() == OutputMode::Cli {
                     let open = if is_open {
@@ -217,7 +217,12 @@ async fn submit(
         .map_err(|other| link::client::unexpected(Some(&other)).into())
 }
 
-fn dry(context: &Context, taken: &SubmitAnswer, name: &str) -> Result<Exit, Failure> {
+fn dry(
+    context: &Context,
+    taken: &SubmitAnswer,
+    name: &str,
+    estimated: bool,
+) -> Result<Exit, Failure> {
     let now = when::now();
     let finish = match (&taken.promise, &taken.predicted) {
         (Some(view), _) => {
@@ -228,7 +233,8 @@ fn dry(context: &Context, taken: &SubmitAnswer, name: &str) -> Result<Exit, Fail
             format!("; expected to finish {}", forecast_in_words(forecast, now))
         }
         (None, None) if taken.width.is_some() => String::new(),
-        (None, None) => format!("; {NO_PREDICTION}"),
+        (None, None) if estimated => format!("; no prediction: {NO_HOST}"),
+        (None, None) => "; no prediction: no --estimate was given".to_owned(),
     };
 
     let more = more(taken);

@@ -146,6 +146,11 @@ impl SubmitPlan {
         &self.asked
     }
 
+    /// Whether it says how long its tasks take.
+    pub(crate) fn estimated(&self) -> bool {
+        self.spec.rules.estimate.is_some() || !self.asked.estimates.is_empty()
+    }
+
     /// The number of tasks.
     pub(crate) fn tasks(&self) -> u64 {
         self.spec.tasks.ids.len()

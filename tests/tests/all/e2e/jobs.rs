@@ -189,7 +189,7 @@ fn a_dry_run_says_when_the_job_would_be_done_or_what_is_missing_to_know_it() {
     let unknown = ["submit", "--dry-run", "--array", "1-9", "--", "true"];
     let said = grid.deskgrid(unknown).expect_code(0).stdout;
     assert!(
-        said.contains("with 9 tasks; no prediction. The time of a task is known once one has"),
+        said.contains("with 9 tasks; no prediction: no --estimate was given\n"),
         "{said}"
     );
 
@@ -214,7 +214,9 @@ fn a_dry_run_says_when_the_job_would_be_done_or_what_is_missing_to_know_it() {
     let needs = known(&["--dry-run", "--needs", "gpu=4"]);
     let nowhere = grid.deskgrid(needs).expect_code(0);
     assert!(
-        nowhere.stdout.contains("some host must be there"),
+        nowhere
+            .stdout
+            .contains("; no prediction: no host takes its tasks now"),
         "{nowhere:?}"
     );
 }
@@ -223,8 +225,9 @@ fn a_dry_run_says_when_the_job_would_be_done_or_what_is_missing_to_know_it() {
 fn waiting_tells_success_failure_and_time_out_by_its_exit_code() {
     let mut grid = Grid::start();
     grid.submit(["--", "true"]);
-    grid.deskgrid(["job", "wait", "1", "--timeout", "300ms"])
-        .expect_code(4);
+    let late = grid.deskgrid(["job", "wait", "1", "--timeout", "300ms"]);
+    let late = late.expect_code(4).stdout;
+    assert!(late.contains("timed out; job 1 goes on\n"), "{late}");
 
     let explained = grid.deskgrid(["job", "explain", "1"]).expect_code(0);
     assert!(
@@ -357,7 +360,8 @@ fn a_prediction_has_an_interval_while_the_job_runs_and_none_when_nothing_is_know
         .deskgrid(["job", "predict", &unknown])
         .expect_code(0)
         .stdout;
-    assert!(told.contains("--estimate"), "says what would help: {told}");
+    let missing = "no task has finished and no --estimate was given, and there is no host\n";
+    assert!(told.contains(missing), "{told}");
     grid.worker("h1").start();
 
     let long = grid.submit(["--estimate", "20m", "--array", "1-3", "--", "sleep", "600"]);
