@@ -9,9 +9,9 @@ Examples:
   deskgrid account --jobs                     # job by job as well
   deskgrid account --user ada --output json   # an admin looks at another user's
 TASKS are those that were tried or requested; FINISHED is how many were both requested and executed.
-Times are seconds of processors. USED is what the tasks took, BILLED the requested part of it, FREE the rest; SCALED is USED \
-divided by BILLED, and divided by what was waited for. WAITED is the mean time from a request to its result, and SLOWDOWN \
-that time divided by the task's run time.
+Processor times and waits are in seconds. USED is what the tasks took, BILLED the requested part of it, FREE the rest. USED/BILLED is \
+the one divided by the other, USED/WAITED FOR the same by what somebody waited for. WAITED is the mean time from a request to its \
+result, and SLOWDOWN that time divided by the task's run time. P90: nine in ten are below.
 Estimates are by user and program. TOOK/ESTIMATED is the run time of tasks divided by their estimates: the median, and the \
 ends of the middle 80 %. OFF BY is the part of its estimate by which the time of nine in ten tasks differs from it at most (`qoe` \
 in JSON, from quality of estimates): the smaller, the better.";

@@ -42,7 +42,8 @@ pub(super) async fn run(context: &Context, args: AccountArgs) -> Result<Exit, Fa
             "USED",
             "BILLED",
             "FREE",
-            "SCALED",
+            "USED/BILLED",
+            "USED/WAITED FOR",
             "WAITED",
             "WAITED P90",
             "SLOWDOWN",
@@ -151,7 +152,7 @@ fn row(view: &EstimatesView) -> [String; 6] {
     ]
 }
 
-fn spent(account: &AccountView) -> [String; 13] {
+fn spent(account: &AccountView) -> [String; 14] {
     let seconds = |s: f64| amount(s, "s");
     let of = |spread: Option<SpreadView>, pick: fn(&SpreadView) -> f64| spread.as_ref().map(pick);
     let some = |value: Option<f64>| value.map(seconds).unwrap_or_default();
@@ -165,7 +166,8 @@ fn spent(account: &AccountView) -> [String; 13] {
         seconds(account.used_s),
         seconds(account.billed_s),
         seconds(account.free_s),
-        scaled(account),
+        factor(account.scaled_if_all_billed),
+        factor(account.scaled_by_waited_for),
         some(of(account.response_s, |spread| spread.mean)),
         some(of(account.response_s, |spread| spread.p90)),
         factor(of(account.slowdown, |spread| spread.mean)),
@@ -176,17 +178,6 @@ fn spent(account: &AccountView) -> [String; 13] {
             String::new()
         },
     ]
-}
-
-/// Formats both readings of scaled billed resources: over the requested tasks, and over the tasks
-/// that were waited for.
-fn scaled(account: &AccountView) -> String {
-    let both = [account.scaled_if_all_billed, account.scaled_by_waited_for];
-    both.into_iter()
-        .flatten()
-        .map(|scaled| format!("{scaled:.2}"))
-        .collect::<Vec<_>>()
-        .join(", ")
 }
 
 fn factor(value: Option<f64>) -> String {
@@ -244,6 +235,27 @@ mod tests {
         let accounts = [full, bare];
         let accounts = document(&Json(&AccountAnswer(&accounts, &[])));
         golden("json-accounts", &[("accounts", accounts)]);
+    }
+
+    #[test]
+    fn what_was_used_is_set_beside_what_was_billed_and_what_was_waited_for() {
+        let account = AccountView {
+            user: "ann".into(),
+            job: None,
+            tasks: 9,
+            requested: 8,
+            finished: 7,
+            used_s: 12.5,
+            billed_s: 10.0,
+            free_s: 2.5,
+            kept_bytes: 0,
+            scaled_if_all_billed: Some(1.25),
+            scaled_by_waited_for: Some(2.0),
+            response_s: None,
+            slowdown: None,
+            share: None,
+        };
+        assert_eq!(spent(&account)[7..9], ["1.25", "2.00"]);
     }
 
     #[test]
