@@ -169,15 +169,15 @@ fn ability(check: &str, what: &str, missing: &Option<String>, gap: &Option<Strin
     match (missing, gap) {
         (Some(why), _) => Finding::note(
             check,
-            format!("not there: {why}"),
+            format!("not available: {why}"),
             "docs/confinement.md says what each level needs",
         ),
         (None, Some(gap)) => Finding::note(
             check,
-            format!("there, but {gap}"),
+            format!("available, but {gap}"),
             "docs/confinement.md says what each level stops",
         ),
-        (None, None) => Finding::ok(check, "there"),
+        (None, None) => Finding::ok(check, "available"),
     }
 }
 
@@ -314,6 +314,17 @@ mod tests {
                     .todo
                     .is_some_and(|todo| todo.contains("evdev = \"off\""))
         );
+    }
+
+    #[test]
+    fn a_means_of_the_system_is_available_or_not() {
+        let says = |missing: Option<&str>, gap: Option<&str>| {
+            let [missing, gap] = [missing, gap].map(|why| why.map(str::to_owned));
+            ability("freezing", "signals", &missing, &gap).what
+        };
+        assert_eq!(says(None, None), "available");
+        assert_eq!(says(Some("no cgroup"), None), "not available: no cgroup");
+        assert_eq!(says(None, Some("by name")), "available, but by name");
     }
 
     #[test]

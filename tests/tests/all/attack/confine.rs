@@ -179,7 +179,7 @@ fn levels(grid: &Grid, config: &str) -> Vec<String> {
     let found = found.json();
     let there = |finding: &&serde_json::Value| {
         let says = finding["what"].as_str().unwrap_or_default();
-        says == "there" || says.starts_with("there, but")
+        says == "available" || says.starts_with("available, but")
     };
     let all = found["findings"].as_array().expect("findings").iter();
     all.filter(there)
