@@ -81,7 +81,7 @@ impl Object for SpeculationView {
 /// An attempt of a task, as `task info` prints it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct AttemptJson {
-    /// The attempt, as `JOB.TASK.NUMBER`.
+    /// The attempt, as `JOB.TASK#NUMBER`, such as `7.3#2`.
     pub attempt: String,
     /// Its host's name, such as `desk-3`.
     pub host: String,
