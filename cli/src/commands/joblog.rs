@@ -65,7 +65,7 @@ fn row(number: usize, task: &TaskView, attempt: &AttemptView, name: &str) -> Str
         "0".to_owned(),
         "0".to_owned(),
         exit,
-        "0".to_owned(),
+        signal(attempt).unwrap_or("0").to_owned(),
         task.item.clone().unwrap_or_else(|| name.to_owned()),
         task.task.to_string(),
         attempt.attempt.number.to_string(),
@@ -79,9 +79,17 @@ fn row(number: usize, task: &TaskView, attempt: &AttemptView, name: &str) -> Str
         .join("\t")
 }
 
+/// Returns the number of the signal that ended the attempt, which only the words of its outcome have.
+fn signal(attempt: &AttemptView) -> Option<&str> {
+    let parts = attempt.reason.as_deref()?.split("; ");
+    let mut ends = parts.filter_map(|part| part.strip_prefix("ended by signal "));
+    ends.next()?.split(' ').next()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use common::attempt::Outcome;
     use common::view::{AttemptState, TaskState};
     use common::{AttemptId, Incarnation, JobId, Span, TaskId, Time};
 
@@ -113,7 +121,14 @@ mod tests {
             progress: None,
             words: None,
         };
-        let attempts = vec![attempt(2, 9_000_000), attempt(1, 5_000_000)];
+        let ended = Outcome::Signalled(11).to_string();
+        let segfault = AttemptView {
+            state: AttemptState::Failed,
+            exit_code: None,
+            reason: Some(format!("tried again; {ended}")),
+            ..attempt(2, 9_000_000)
+        };
+        let attempts = vec![segfault, attempt(1, 5_000_000)];
         let view = TaskView {
             task,
             item: None,
@@ -130,6 +145,6 @@ mod tests {
             lines[1],
             "1\tdesk-1\t5.500\t1.250\t0\t0\t0\t0\trender\t7.3\t1\tfinished\t0.000\t1.000\tfirst attempt"
         );
-        assert!(lines[2].contains("\t7.3\t2\t") && lines.len() == 3);
+        assert!(lines[2].contains("\t-1\t11\trender\t7.3\t2\tfailed\t") && lines.len() == 3);
     }
 }
