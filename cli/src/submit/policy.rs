@@ -53,8 +53,14 @@ pub(crate) fn learns_limits(policy: &str) -> bool {
     scheduler::policy::parse(policy).is_ok_and(|row| row.limits.learns())
 }
 
+/// The shortest name that is like another one, in letters: one or two are in many names.
+const SHORTEST_LIKE: usize = 3;
+
 /// Returns the name most like `given`, the one that was probably meant.
 pub(crate) fn nearest(given: &str, names: &[&str]) -> Option<String> {
+    if given.chars().count() < SHORTEST_LIKE {
+        return None;
+    }
     let given = given.to_uppercase();
     let likeness = |name: &&&str| strsim::jaro_winkler(&given, &name.to_uppercase());
     let best = names
@@ -116,5 +122,6 @@ mod tests {
         assert_eq!(nearest("fcsf", &names).as_deref(), Some("FCFS"));
         assert_eq!(nearest("PRI_CR", &names).as_deref(), Some("PRI-CR"));
         assert_eq!(nearest("lottery", &names), None);
+        assert_eq!(nearest("x", &["EXCL-S1"]), None);
     }
 }
