@@ -59,9 +59,7 @@ class Events:
             GridUnreachable: The master was away for too long.
         """
         if not self._open.wait(self._api.patience):
-            raise GridUnreachable(
-                f"the master has not answered for {self._api.patience:.0f} s", "deskgrid doctor says what is wrong"
-            )
+            raise _away(self._api.patience)
         if self._failure is not None:
             raise self._failure
 
@@ -119,7 +117,7 @@ class Events:
         self._away_since = since
         if time.monotonic() >= until:
             away = time.monotonic() - since
-            raise GridUnreachable(f"the master has not answered for {away:.0f} s")
+            raise _away(away)
 
     def _follow(self) -> None:
         """Reads one stream to its end."""
@@ -158,3 +156,7 @@ class Events:
                     self._last = last
                     # The number of the newest event: from here on nothing can be missed.
                     self._open.set()
+
+
+def _away(seconds: float) -> GridUnreachable:
+    return GridUnreachable(f"the master has not answered for {seconds:.0f} s", "deskgrid doctor says what is wrong")
