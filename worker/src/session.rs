@@ -166,10 +166,11 @@ pub(crate) async fn keep<T: From<SessionEvent> + Send + 'static>(
             true => again.refused.delay(),
             false => again.delay(),
         };
+        let pause = Span::from(again_in);
         if refused {
-            tracing::warn!(target: admin::REFUSED, error = %words, ?again_in, "the master refuses this worker");
+            tracing::warn!(target: admin::REFUSED, error = %words, again_in = %pause, "the master refuses this worker");
         } else {
-            tracing::warn!(error = %words, ?again_in, "not connected to the master; trying again");
+            tracing::warn!(error = %words, again_in = %pause, "not connected to the master; trying again");
         }
 
         let _ = tell.send(SessionEvent::Out(words).into());

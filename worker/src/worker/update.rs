@@ -121,13 +121,13 @@ impl Shell {
         let desk = &mut self.update;
         let of = match admit(&signed, &desk.config, desk.learned, running()) {
             Ok(of) => of,
-            Err(why) => return self.refuse_update(&signed, UpdateStanding::Unwanted(why)),
+            Err(why) => return self.refuse_update(&signed, UpdateStanding::Unwanted, why),
         };
 
         if of.version == running() {
             return match other_content(&of) {
                 None => self.answer_update(&of, UpdateStanding::Runs),
-                Some(why) => self.refuse_update(&signed, UpdateStanding::Unwanted(why)),
+                Some(why) => self.refuse_update(&signed, UpdateStanding::Unwanted, why),
             };
         }
         if let Some(why) = desk.programs.failed(&of.blob.hash) {
@@ -191,7 +191,7 @@ impl Shell {
                 self.answer_update(&of, UpdateStanding::Ready);
                 self.say(ToMaster::Closing);
             }
-            Err(why) => self.refuse_update(&signed, UpdateStanding::Refused(why)),
+            Err(why) => self.refuse_update(&signed, UpdateStanding::Refused, why),
         }
     }
 
@@ -205,11 +205,16 @@ impl Shell {
         self.update.leaves
     }
 
-    fn refuse_update(&self, signed: &SignedUpdate, standing: UpdateStanding) {
-        tracing::warn!(target: admin::PROGRAMS, ?standing, "a new program is refused");
+    fn refuse_update(
+        &self,
+        signed: &SignedUpdate,
+        standing: fn(String) -> UpdateStanding,
+        why: String,
+    ) {
+        tracing::warn!(target: admin::PROGRAMS, error = %why, "a new program is refused");
         // What cannot even be read names no content to answer for; the master can read it.
         if let Ok(of) = UpdateStatement::read(&signed.statement) {
-            self.answer_update(&of, standing);
+            self.answer_update(&of, standing(why));
         }
     }
 
