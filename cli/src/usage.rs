@@ -138,7 +138,7 @@ fn failure(whole: &clap::Command, error: &clap::Error, words: &[OsString]) -> Fa
     }
 }
 
-/// Flags that a variable of the environment has given, and that clap takes for part of the usage then.
+/// Flags that clap takes for part of the usage where a variable of the environment has given them.
 const GIVEN: [&str; 2] = [" --dir <DIR>", " --output <MODE>"];
 
 /// Arguments of which clap says that they are missing, and flags that can stand in place of them.

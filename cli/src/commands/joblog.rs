@@ -79,7 +79,7 @@ fn row(number: usize, task: &TaskView, attempt: &AttemptView, name: &str) -> Str
         .join("\t")
 }
 
-/// Returns the number of the signal that ended the attempt, which only the words of its outcome have.
+/// Returns the number of the signal that ended the attempt; only the words of its outcome have it.
 fn signal(attempt: &AttemptView) -> Option<&str> {
     let parts = attempt.reason.as_deref()?.split("; ");
     let mut ends = parts.filter_map(|part| part.strip_prefix("ended by signal "));

@@ -285,8 +285,7 @@ fn token(args: &EnrolArgs, environment: Option<&JoinWord>) -> Result<JoinToken, 
     text.parse().map_err(wrong)
 }
 
-/// Returns the first line of the file: one that `token create` filled has more, which say how to use
-/// the token.
+/// Returns the first line of the file: what `token create` printed has more, on how to use it.
 fn in_file(file: &Path) -> Result<String, Failure> {
     let text = std::fs::read_to_string(file).map_err(|e| {
         Failure::unreadable(format!("cannot read the token in {}", file.display()), &e)

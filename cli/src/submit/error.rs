@@ -302,7 +302,7 @@ impl BuildError {
                 "leave the command and all but --array, --each-line or --from-json out; other work is a job of its own".to_owned()
             }
             BuildError::Addition(_) => {
-                "--array 1-100, --each-line F or --from-json F; without them it is one more task".to_owned()
+                "--array 1-100, --each-line F or --from-json F; else it is one more task".to_owned()
             }
             BuildError::NoWidth => "--width N, A..B or auto".to_owned(),
             BuildError::WidthWith(_) | BuildError::DiscloseWith(_) => "leave one of them out".to_owned(),
