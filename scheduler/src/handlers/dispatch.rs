@@ -177,7 +177,7 @@ impl Scheduler {
         };
         let pool = self.hosts.index.pools.get(of);
         let full = pool.filter(|pool| pool.places.ready.is_empty());
-        if full.is_some_and(|pool| !self.could_save(pool)) {
+        if full.is_some_and(|pool| pool.short().is_empty()) {
             vain.push(of);
         }
     }

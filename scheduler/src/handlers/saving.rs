@@ -1,7 +1,6 @@
 //! Room saved up for tasks that need more of a host than one slot: without it, smaller tasks would
 //! take each processor as it gets free, and the larger ones would wait for ever.
 
-use common::needs::Demand;
 use common::{HostId, JobId};
 
 use crate::state::host::Host;
@@ -10,17 +9,9 @@ use crate::state::pool::Pool;
 use crate::state::room::Room;
 use crate::state::scheduler::Scheduler;
 
-/// The most hosts whose room is saved up at a time, and the most that are considered for a task.
+/// The most hosts whose room is saved up at a time, and the most that are compared for a task.
 const MOST: usize = 16;
-const LOOKED_AT: usize = 64;
-
-/// Whether the host could run such a task if it had more room, and none is saved up there.
-fn lacks_only_room(host: &Host, takes: Demand) -> bool {
-    host.takes_work()
-        && host.saved == Room::default()
-        && host.most_at_once(takes).is_some()
-        && host.room_for(takes) == 0
-}
+const COMPARED: usize = 64;
 
 impl Scheduler {
     /// Releases all room that was saved up. The jobs that are asked next take it in their order.
@@ -88,20 +79,13 @@ impl Scheduler {
         self.hosts.index.saved.len() < MOST
     }
 
-    /// Whether room may be saved up for some job of this pool.
-    pub(crate) fn could_save(&self, pool: &Pool) -> bool {
-        let takes = pool.takes();
-        let mut hosts = self.hosts.ready().take(LOOKED_AT);
-        hosts.any(|host| pool.has(host.id) && lacks_only_room(host, takes))
-    }
-
     /// Returns the host to save for the job: the one of the last time as long as it will do, or
     /// else the one with some room that lacks the least.
     fn to_save(&self, job: &Job) -> Option<HostId> {
         let scene = job.scene(self.now, &self.settings, &self.hosts);
         let will_do = |host: &&Host| {
             let speed = host.speed;
-            lacks_only_room(host, job.demand)
+            host.lacks_only_room(job.demand)
                 && scene.does(host.id)
                 && (job.policy.placement)
                     .objection(&scene, &job.plan, speed)
@@ -112,9 +96,16 @@ impl Scheduler {
             return Some(host.id);
         }
 
-        let ready = self.hosts.ready().take(LOOKED_AT);
-        ready
+        let pool = job.pool.and_then(|pool| self.hosts.index.pools.get(pool));
+        // A job beyond the number of pools looks at all hosts that have a slot left.
+        let others = if pool.is_none() { usize::MAX } else { 0 };
+        let others = self.hosts.ready().take(others);
+        let pooled = pool.into_iter().flat_map(Pool::short);
+        pooled
+            .filter_map(|id| known(*id))
+            .chain(others)
             .filter(will_do)
+            .take(COMPARED)
             .min_by_key(|host| (host.lacks(job.demand), host.id))
             .map(|host| host.id)
     }

@@ -483,6 +483,12 @@ impl Index {
         self.changed.insert(id);
     }
 
+    /// Has jobs ask anew for hosts that they declined.
+    pub(crate) fn note_arrival(&mut self) {
+        self.all.ready.arrivals += 1;
+        self.pools.note_arrival();
+    }
+
     /// Updates the indices after the host changed, and notes it for [`Hosts::announce`].
     pub(crate) fn update(&mut self, host: &mut Host, now: Time) {
         let takes_work = host.takes_work();
@@ -650,6 +656,11 @@ impl Hosts {
     pub(crate) fn ready(&self) -> impl Iterator<Item = &Host> {
         let ready = self.index.all.ready.by_since();
         ready.filter_map(|id| self.table.get(&id))
+    }
+
+    /// Returns the party of this host; an unknown one is a party of its own.
+    pub(crate) fn party(&self, id: HostId) -> HostId {
+        self.table.get(&id).map_or(id, |host| host.party)
     }
 
     /// Returns the pool for a job that has come with these `Needs`.

@@ -52,7 +52,7 @@ impl Scheduler {
         }
 
         // A job that refused the host before may want it now.
-        self.hosts.index.all.ready.arrivals += 1;
+        self.hosts.index.note_arrival();
     }
 }
 

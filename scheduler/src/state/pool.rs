@@ -3,10 +3,10 @@
 //! unsettled jobs have, up to [`MOST`].
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
-use common::needs::{Demand, Needs};
+use common::needs::Needs;
 use common::{HostId, Speed, Time};
 
 use crate::collections::dense::Dense;
@@ -164,6 +164,8 @@ pub(crate) struct Pool {
     /// The hosts that could run such a task, busy or not, here or not.
     members: Dense<HostId, Place>,
     pub(crate) places: Places,
+    /// Those of `members` that have a slot left, and too little room for such a task.
+    short: BTreeSet<HostId>,
 }
 
 /// The pools of the classes of needs that jobs have.
@@ -208,6 +210,7 @@ impl Pools {
             jobs: 1,
             members: Dense::default(),
             places: Places::default(),
+            short: BTreeSet::new(),
         };
         for host in hosts {
             pool.qualify(host, now);
@@ -252,6 +255,12 @@ impl Pools {
         pools.for_each(|pool| pool.qualify(host, now));
     }
 
+    /// Has jobs ask anew for hosts that they declined.
+    pub(crate) fn note_arrival(&mut self) {
+        let pools = self.list.iter_mut().flatten();
+        pools.for_each(|pool| pool.places.ready.arrivals += 1);
+    }
+
     /// Whether each pool lists the host as it should.
     pub(crate) fn agree(&self, host: &Host) -> bool {
         self.list.iter().flatten().all(|pool| pool.agrees(host))
@@ -259,11 +268,6 @@ impl Pools {
 }
 
 impl Pool {
-    /// Returns the demand of one of its tasks.
-    pub(crate) fn takes(&self) -> Demand {
-        self.needs.takes
-    }
-
     /// Whether asking its waiting jobs can do something while none of its hosts has room: where no host
     /// is known that meets their needs they leave the queue, and for tasks that need more than one slot
     /// room can be saved up, if `saves`.
@@ -287,6 +291,11 @@ impl Pool {
         self.members.get(&host).is_some()
     }
 
+    /// Returns the hosts that could run such a task if the room that they lack were saved up.
+    pub(crate) fn short(&self) -> &BTreeSet<HostId> {
+        &self.short
+    }
+
     fn qualify(&mut self, host: &Host, now: Time) {
         if self.needs.suits(&host.offers) {
             self.members.entry(host.id, || Place::NONE);
@@ -294,6 +303,7 @@ impl Pool {
         } else if let Some(mut place) = self.members.remove(&host.id) {
             let none = (None, host.speed);
             self.places.shift(host.id, &mut place, none, false, now);
+            self.short.remove(&host.id);
         }
     }
 
@@ -304,6 +314,11 @@ impl Pool {
             let ready = takes_work && host.room_for(self.needs.takes) > 0;
             self.places
                 .shift(host.id, place, (slots, host.speed), ready, now);
+            if host.lacks_only_room(self.needs.takes) {
+                self.short.insert(host.id);
+            } else if !self.short.is_empty() {
+                self.short.remove(&host.id);
+            }
         }
     }
 
@@ -313,7 +328,8 @@ impl Pool {
             None => !suits,
             Some(place) => {
                 let ready = host.takes_work() && host.room_for(self.needs.takes) > 0;
-                suits && self.places.agrees(host.id, place, ready)
+                let short = self.short.contains(&host.id) == host.lacks_only_room(self.needs.takes);
+                suits && short && self.places.agrees(host.id, place, ready)
             }
         }
     }

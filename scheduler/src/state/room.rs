@@ -214,6 +214,17 @@ impl Host {
         !self.saved.bars(takes) && free.holds(takes) > 0
     }
 
+    /// Whether it has a slot left, and could run an attempt of this demand if it had more room, none of
+    /// which is saved up.
+    pub(crate) fn lacks_only_room(&self, takes: Demand) -> bool {
+        !takes.is_plain()
+            && self.free_slots() > 0
+            && self.takes_work()
+            && self.saved == Room::default()
+            && self.most_at_once(takes).is_some()
+            && self.room_for(takes) == 0
+    }
+
     /// Returns the room that it lacks for an attempt of this demand.
     pub(crate) fn lack(&self, takes: Demand) -> Room {
         Room::of(takes).minus(self.left_room())

@@ -167,6 +167,27 @@ fn a_task_that_needs_several_processors_is_not_starved_by_smaller_ones() {
 }
 
 #[test]
+fn a_task_that_needs_several_processors_is_not_starved_where_many_pcs_idle_that_do_not_suit_it() {
+    let mut w = World::new();
+    for host in 2..=100 {
+        joins(&mut w, host, 1, pc(1, 1_024, 0));
+    }
+    w.pass(s(3_600));
+    let host = joins(&mut w, 1, 4, pc(4, 8_192, 0));
+    w.job(4).needs(needs("mem=2G")).submit();
+    let large = w.job(1).needs(needs("cpus=4")).submit();
+    let small = w.job(100).needs(needs("mem=2G")).submit();
+
+    for _ in 0..4 {
+        let attempt = w.books(host)[0];
+        w.succeeds(host, attempt);
+        let smaller = w.books(host).iter().any(|a| a.task.job == small);
+        assert!(!smaller, "its room is saved");
+    }
+    assert_eq!(w.attempt_on(host).task.job, large);
+}
+
+#[test]
 fn a_task_that_waits_for_memory_leaves_the_processors_to_others() {
     let mut w = World::new();
     let host = joins(&mut w, 1, 4, pc(4, 8_192, 0));
