@@ -2,7 +2,8 @@
 //! still need, the hosts of these, and the consequences of a comparison. The caller compares the
 //! results; the trust in hosts is decided in [`crate::policy::trust`].
 
-use crate::state::question::OpenVotes;
+use std::collections::BTreeSet;
+
 use common::{AttemptId, HostId, IdSet, JobId, TaskId};
 
 use crate::handlers::dispatch::Starter;
@@ -10,7 +11,9 @@ use crate::policy::replication::{CopyPurpose, Urgency};
 use crate::policy::trust::{MOST_RESULTS, TRUSTED_FROM, audited};
 use crate::protocol::effect::{CopyReason, Effect, EndReason, Judgement, Settled};
 use crate::protocol::event::RestoredProgress;
+use crate::state::host::Hosts;
 use crate::state::job::{Job, TaskRecord};
+use crate::state::question::OpenVotes;
 use crate::state::scheduler::Scheduler;
 use crate::state::wishes::Wish;
 
@@ -131,6 +134,17 @@ impl Job {
         compared.map(|(index, _)| index).collect()
     }
 
+    /// Returns the parties that have results or live attempts of a task; `None` where that is not all that keeps it from
+    /// hosts.
+    fn owners_with(&self, index: u32, hosts: &Hosts) -> Option<BTreeSet<HostId>> {
+        let record = self.records.get(&index)?;
+        let questions = record.question.iter();
+        let results = questions.flat_map(|question| question.ballot.votes());
+        let live = record.live.iter().map(|copy| hosts.party(copy.host));
+        let owners = results.map(|vote| vote.party).chain(live).collect();
+        (!self.blame.keeps(index)).then_some(owners)
+    }
+
     /// Returns the waiting tasks that have results, and the tasks that want results beside those of
     /// their live attempts.
     pub(crate) fn wants_opinions(&self) -> IdSet {
@@ -189,12 +203,19 @@ impl Starter<'_> {
             }
         }
 
+        // Where a task found no host, no other one does of which the same owners have results: hosts only fill up here.
+        let mut refused: BTreeSet<BTreeSet<HostId>> = BTreeSet::new();
         for index in job.requeued.clone().iter() {
             if self.hosts.index.all.ready.is_empty() || self.quota == 0 {
                 return;
             }
 
+            let owners = job.owners_with(index, self.hosts);
+            if owners.as_ref().is_some_and(|same| refused.contains(same)) {
+                continue;
+            }
             let Some(host) = self.proposed(job, index) else {
+                refused.extend(owners);
                 continue;
             };
             let why = job.records.get(&index).map_or(

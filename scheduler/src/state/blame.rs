@@ -84,6 +84,11 @@ impl Blame {
         self.failed == 0
     }
 
+    /// Whether this task failed somewhere, and others are to try it.
+    pub(crate) fn keeps(&self, index: u32) -> bool {
+        self.patience_ends.contains_key(&index)
+    }
+
     /// Returns the hosts with a failed attempt in their `Tally`.
     fn failed_on(&self) -> impl Iterator<Item = HostId> {
         let failed = self.hosts.iter().filter(|(_, tally)| tally.failed > 0);
@@ -208,7 +213,7 @@ impl Job {
     /// be started here, and was tried nowhere else, a host counts also while its owner is present or
     /// it is silent.
     pub(crate) fn shuns(&self, index: u32, host: HostId, hosts: &Hosts) -> bool {
-        let kept = self.blame.patience_ends.contains_key(&index);
+        let kept = self.blame.keeps(index);
         let Some(record) = self.records.get(&index).filter(|_| kept) else {
             return false;
         };

@@ -52,7 +52,7 @@ impl<'a> Scene<'a> {
             return !self.job.is_on(index, host);
         }
 
-        let party = |id: HostId| self.hosts.table.get(&id).map_or(id, |host| host.party);
+        let party = |id: HostId| self.hosts.party(id);
         let mine = party(host);
         self.job.records.get(&index).is_none_or(|record| {
             let results = record
