@@ -116,6 +116,10 @@ struct WideHosts {
     needs: Needs,
     /// The slots of each host that are in the same lane, and the number of them that a task has.
     groups: Vec<(Vec<u32>, usize)>,
+    /// The time of the task that was stacked last, and when it could start at the earliest.
+    of: Option<(TaskDuration, Time)>,
+    /// When such a task would be done on each group at the earliest, with the group's place in `groups`.
+    next: BinaryHeap<Reverse<(Time, usize)>>,
 }
 
 /// The place and time at which a task is to run.
@@ -205,7 +209,7 @@ impl<'a> Calendar<'a> {
         let turns = self.turns.entry(cap.user).or_insert_with(|| {
             let ends = running.into_iter().flat_map(BTreeMap::values).copied();
             let mut ends: Vec<Time> = ends.collect();
-            let most = cap.most as usize;
+            let most = (cap.most as usize).min(self.slots.len() + ends.len());
             ends.resize(ends.len().max(most), Time(0));
             ends.sort_unstable();
             let last = ends.split_off(ends.len() - most);
@@ -333,40 +337,59 @@ impl<'a> Calendar<'a> {
         idle.filter(|slot| suits[slot.lane]).count()
     }
 
-    /// Puts a task that has several slots of one host where it is done first.
+    /// Puts a task that has several slots of one host where it is done first, and starts at `from` at the earliest.
     fn stack_wide(&mut self, from: Time, time: TaskDuration, needs: &Needs) -> Option<Booking> {
-        let wide = self.wide.take().filter(|wide| wide.needs == *needs);
-        let wide = wide.unwrap_or_else(|| Box::new(self.wide_hosts(needs)));
+        let known = self.wide.take().filter(|wide| wide.needs == *needs);
+        let mut wide = known.unwrap_or_else(|| Box::new(self.wide_hosts(needs)));
+        if wide
+            .of
+            .is_none_or(|(same, since)| same != time || from < since)
+        {
+            let groups = wide.groups.iter().enumerate();
+            let ends = groups.filter_map(|(at, group)| Some((self.on(group, from, time)?.0, at)));
+            wide.next = ends.map(Reverse).collect();
+        }
+        wide.of = Some((time, from));
 
-        let mut best: Option<(Time, Time, Vec<u32>)> = None;
-        for (slots, most) in &wide.groups {
-            let mut free: Vec<(Time, u32)> = slots
-                .iter()
-                .map(|slot| (self.slots[*slot as usize].free, *slot))
-                .collect();
-            free.sort_unstable();
-            free.truncate(*most);
-
-            let Some((last, _)) = free.last().copied() else {
+        // What was booked since made hosts later, and none sooner: an end that still holds is the first one.
+        let mut best = None;
+        while let Some(Reverse((known, at))) = wide.next.pop() {
+            let Some((finish, start, slots)) = self.on(&wide.groups[at], from, time) else {
                 continue;
             };
-            let start = last.max(from);
-            let lane = &self.lanes[self.slots[free[0].1 as usize].lane];
-            let finish = lane.finish(start, time);
-            if let Some(finish) = finish
-                && best.as_ref().is_none_or(|(known, ..)| finish < *known)
-            {
-                best = Some((
-                    finish,
-                    start,
-                    free.into_iter().map(|(_, slot)| slot).collect(),
-                ));
+            if finish == known {
+                best = Some((at, self.book(&slots, start, finish)));
+                break;
             }
+            wide.next.push(Reverse((finish, at)));
         }
 
+        if let Some((at, _)) = best
+            && let Some((finish, ..)) = self.on(&wide.groups[at], from, time)
+        {
+            wide.next.push(Reverse((finish, at)));
+        }
         self.wide = Some(wide);
-        let (finish, start, slots) = best?;
-        Some(self.book(&slots, start, finish))
+        best.map(|(_, booked)| booked)
+    }
+
+    /// Returns the end and the start of a task on this host, and its slots there; `None` where the host is not lent for
+    /// long enough.
+    fn on(
+        &self,
+        (slots, most): &(Vec<u32>, usize),
+        from: Time,
+        time: TaskDuration,
+    ) -> Option<(Time, Time, Vec<u32>)> {
+        let slot = |number: u32| &self.slots[number as usize];
+        let mut free: Vec<(Time, u32)> = slots.iter().map(|at| (slot(*at).free, *at)).collect();
+        free.sort_unstable();
+        free.truncate(*most);
+
+        let (last, number) = free.last().copied()?;
+        let start = last.max(from);
+        let finish = self.lanes[slot(number).lane].finish(start, time)?;
+        Some((finish, start, free.into_iter().map(|(_, at)| at).collect()))
     }
 
     /// Returns the hosts on which a task with these needs has slots enough.
@@ -386,6 +409,8 @@ impl<'a> Calendar<'a> {
         WideHosts {
             needs: needs.clone(),
             groups: by_host.into_values().filter_map(group).collect(),
+            of: None,
+            next: BinaryHeap::new(),
         }
     }
 
@@ -643,6 +668,59 @@ mod tests {
         );
         assert_eq!(put(&needs(5, 0)), None);
         assert_eq!(put(&needs(1, 1_001)), None);
+    }
+
+    #[test]
+    fn a_user_who_may_run_any_number_of_tasks_takes_no_memory_for_each_of_them() {
+        let mut two = calendar(&[(0, 1.0), (0, 1.0)]);
+        let cap = RunningCap {
+            user: 1,
+            most: u32::MAX,
+        };
+        for start_s in [0.0, 0.0, 10.0] {
+            let entry = two.stack_for(Some(cap), computing(10), &any());
+            assert_eq!(entry.map(|entry| entry.start.secs()), Some(start_s));
+        }
+        assert_eq!(two.turns[&1].len(), 2);
+    }
+
+    proptest! {
+        /// Compares `stack_wide` with a search of every host for each task, plain tasks between them.
+        #[test]
+        fn every_task_of_several_slots_is_where_it_is_done_first(
+            hosts in proptest::collection::vec((proptest::collection::vec(0..30_u64, 1..5), 1..4_u32, 0..80_u64), 1..6),
+            tasks in proptest::collection::vec((1..3_u64, 0..2_u32, 0..3_u64, 1..5_usize), 0..12),
+        ) {
+            let mut calendar = Calendar::default();
+            for (number, (free, rate, lent_s)) in (0..).zip(&hosts) {
+                let cores = free.len() as u64;
+                let room = Room { slots: cores, cores, memory_mib: 1_000, gpus: 0 };
+                let until = Time(lent_s * 1_000_000);
+                let loan = HostLoan { until, again: until, longest: Span::from_secs(200) };
+                let lent = (*lent_s >= 40).then_some(loan);
+                for free_s in free {
+                    let slots = Slots { room, lent, ..alike(number, f64::from(*rate)) };
+                    calendar.add(&slots, Time(free_s * 1_000_000), *free_s == 0);
+                }
+            }
+
+            let all = tasks.into_iter().flat_map(|(work, cores, from_s, equal)| vec![(work, cores, from_s); equal]);
+            for (work, cores, from_s) in all {
+                let time = computing(10 * work);
+                let from = Time(20 * from_s * 1_000_000);
+                if cores == 0 {
+                    calendar.stack(time, &any());
+                    continue;
+                }
+                let takes = Demand { cores: 2, memory_mib: 0, gpus: 0 };
+                let needs = Needs { takes, ..any() };
+                let wide = calendar.wide_hosts(&needs);
+                let searched = wide.groups.iter().filter_map(|group| calendar.on(group, from, time));
+                let first = searched.min_by_key(|(finish, ..)| *finish).map(|(finish, start, slots)| (slots[0], start, finish));
+                let found = calendar.stack_from(from, NO_SLOT, time, &needs);
+                prop_assert_eq!(found.map(|at| (at.slot, at.start, at.finish)), first);
+            }
+        }
     }
 
     proptest! {

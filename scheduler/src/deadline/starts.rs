@@ -33,8 +33,12 @@ impl Scheduler {
             .waiting
             .iter()
             .take_while(|rank| rank.promised());
+        // Nothing of a user who may run no more tasks starts now, unless an attempt makes room.
+        let shares = &self.jobs.lines.shares;
+        let bare = self.hosts.index.standing.is_bare();
         let line: Vec<&Job> = line
             .filter_map(|rank| self.jobs.table.get(&rank.job))
+            .filter(|job| !bare || shares.room(job.user) != Some(0))
             .collect();
         if !self.may_start_promised(&line) {
             return Vec::new();
@@ -42,7 +46,7 @@ impl Scheduler {
 
         let equal = !reckoning.inflated && self.hosts.alike() && self.hosts.index.lent.is_empty();
         if equal
-            && self.hosts.index.standing.is_bare()
+            && bare
             && !line
                 .iter()
                 .any(|job| job.rules.quorum.compares() || !job.demand.is_plain())
@@ -94,7 +98,11 @@ impl Scheduler {
         let mut in_time = true;
         let (wanted, avoided) = wanted_by(line);
         // A slot that suits none of them does not count: they would all be stacked in vain.
-        let mut room = calendar.idle_for(&wanted, &avoided) + self.hosts.index.standing.len();
+        let idle = calendar.idle_for(&wanted, &avoided) as u64;
+        let mut room = self.most_starts(line).min(idle) + self.hosts.index.standing.len() as u64;
+        let Some(last) = line.last().map(|job| job.rank) else {
+            return Some(starts);
+        };
 
         reckoner.stack_line(&mut calendar, &BTreeSet::new(), |job, index, entry| {
             in_time &= job
@@ -107,10 +115,17 @@ impl Scheduler {
                 let alone = index.filter(|_| !job.rules.quorum.compares());
                 starts.extend(alone.map(|index| (job.rank.job, index, entry.host)));
             }
-            room > 0
+            room > 0 && job.rank <= last
         });
 
         (in_time || overdue != Overdue::Late).then_some(starts)
+    }
+
+    /// Returns the number of tasks of these jobs that their users may start.
+    fn most_starts(&self, line: &[&Job]) -> u64 {
+        let users: BTreeSet<u32> = line.iter().map(|job| job.user).collect();
+        let room = |user: u32| self.jobs.lines.shares.room(user).unwrap_or(u64::MAX);
+        users.into_iter().map(room).fold(0, u64::saturating_add)
     }
 
     /// Returns the same starts on hosts of equal speed, where waiting for another host gains

@@ -77,6 +77,11 @@ impl Job {
         self.task_work_s().or(self.usual.work_s)
     }
 
+    /// Whether a task of its kind has been measured, whatever its user said.
+    pub(crate) fn is_measured(&self) -> bool {
+        self.pace.count() > 0.0 || self.usual.work_s.is_some()
+    }
+
     /// Returns the longest run seen of its kind, in seconds on a host of speed 1: the longest of
     /// its own tasks; the corrected estimate where none has finished; or the usual work of user and
     /// program where its finished tasks are forgotten, as after a restart.

@@ -231,6 +231,35 @@ fn a_deadline_that_is_far_off_takes_no_more_than_its_users_share() {
 }
 
 #[test]
+fn of_work_that_nobody_has_measured_one_task_at_a_time_gets_the_slots_of_a_promise() {
+    let mut w = sharing(|_| {});
+    for host in 1..=4 {
+        w.host(host).joins();
+    }
+    let promised = w.job(400).policy("PROMISE").user("ann").estimate(s(60));
+    promised.deadline(7 * 86_400).submit();
+
+    let other = w.job(200).user("ben").estimate(s(1)).submit();
+    let held = |w: &World| running(w).get(&other).copied().unwrap_or(0);
+    for _ in 0..5 {
+        w.pass(s(60));
+        for host in (1..=4).map(HostId) {
+            let attempt = w.attempt_on(host);
+            if attempt.task.job == other {
+                w.beats(host);
+            } else {
+                w.succeeds(host, attempt);
+            }
+        }
+        assert!(held(&w) <= 1, "its estimate may be wrong: {}", held(&w));
+    }
+    assert_eq!(held(&w), 1);
+
+    rounds(&mut w, 4, 20);
+    assert_eq!(held(&w), 2, "its tasks are known now");
+}
+
+#[test]
 fn a_long_promise_with_much_time_takes_none_of_the_time_of_the_one_ahead() {
     let mut w = sharing(|_| {});
     for host in 1..=4 {
