@@ -68,8 +68,7 @@ impl Going {
 impl Starter<'_> {
     /// Copies attempts that run for much longer than any of their kind to idle hosts.
     pub(crate) fn copy_stuck(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
-        let copies = job.policy.replication.gain().is_some() && !job.rules.quorum.compares();
-        if !copies || job.waiting() > 0 {
+        if !job.copies_overdue() || job.waiting() > 0 {
             return;
         }
         if job.plan.overdue.is_some_and(|at| self.now < at) {

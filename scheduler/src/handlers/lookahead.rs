@@ -497,16 +497,17 @@ impl<'a> Starter<'a> {
     /// nothing happens to the job.
     pub(crate) fn rests(&self, job: &Job) -> Option<Time> {
         let replication = job.policy.replication;
-        let gain = replication.gain()?;
-        let by_gain = replication.overlap() != Some(Replicated::Running)
-            && !job.rules.quorum.compares()
-            && !job.policy.placement.prepares();
-        if !by_gain || job.waiting() > 0 {
+        let others =
+            replication.overlap() == Some(Replicated::Running) || job.policy.placement.prepares();
+        if !job.copies_overdue() || others || job.waiting() > 0 {
             return None;
         }
 
         let never = job.longest_s().is_none() && !self.settings.benching;
         let overdue = job.plan.overdue.or(never.then_some(Time(u64::MAX)))?;
+        let Some(gain) = replication.gain() else {
+            return Some(overdue).filter(|at| *at > self.now);
+        };
         let unknown = job.task_work_s().is_none() && !job.reports_progress;
         let search = match job.plan.kind {
             Some(_) if gain.copies_max > 0.0 => job.plan.search,

@@ -767,11 +767,19 @@ impl Job {
         (1.0 - saved / self.waiting() as f64).max(0.01)
     }
 
+    /// Whether its attempts that run for much longer than any of their kind are copied.
+    pub(crate) fn copies_overdue(&self) -> bool {
+        let replication = self.policy.replication;
+        let copied =
+            replication.gain().is_some() || self.promise.is_some() && replication.rescues();
+        copied && !self.rules.quorum.compares()
+    }
+
     /// Whether it has use for slots that no waiting task takes.
     fn wants_copies(&self) -> bool {
         let replication = self.policy.replication;
         let all_running =
-            replication.overlap() == Some(Replicated::Running) || replication.gain().is_some();
+            replication.overlap() == Some(Replicated::Running) || self.copies_overdue();
         let running = all_running && self.plan.rests.is_none() && !self.records.is_empty();
         self.gang.is_none() && (!self.wishes.is_empty() || running)
     }

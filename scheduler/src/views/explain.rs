@@ -321,8 +321,15 @@ impl Scheduler {
         if job.is_held() {
             return "the job's tasks wait for other jobs".to_owned();
         }
-        if job.settled() || job.policy.replication.gain().is_none() || job.rules.quorum.compares() {
+        if job.settled() {
             return none.to_owned();
+        }
+        if job.rules.quorum.compares() {
+            return format!("{none}, and none is copied beyond the results that are compared");
+        }
+        if !job.copies_overdue() {
+            let copied = job.policy.replication.describe();
+            return format!("{none}; what policy {} copies: {copied}", job.policy.name);
         }
         if job.longest_s().is_none() {
             return format!(

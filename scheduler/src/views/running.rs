@@ -56,8 +56,7 @@ impl Scheduler {
     /// Returns the time after which each task that has one attempt to go on is overdue, where it is
     /// copied then.
     fn overdue_in(&self, job: &Job, now: Time) -> BTreeMap<u32, Span> {
-        let copies = job.policy.replication.gain().is_some() && !job.rules.quorum.compares();
-        if !copies || job.waiting() > 0 || job.gang.is_some() {
+        if !job.copies_overdue() || job.waiting() > 0 || job.gang.is_some() {
             return BTreeMap::new();
         }
 

@@ -128,6 +128,15 @@ fn a_job_without_waiting_tasks_has_nothing_to_explain() {
     assert_eq!(passed_over(&w, job), [none]);
 }
 
+#[test]
+fn a_policy_that_copies_nothing_on_idle_hosts_says_so() {
+    let mut w = World::new();
+    w.host(1).slots(2).joins();
+    let job = w.job(1).policy("FCFS").estimate(s(2)).submit();
+    let none = "ready: no task of the job waits; what policy FCFS copies: none";
+    assert_eq!(passed_over(&w, job), [none]);
+}
+
 fn held_up(w: &World, job: JobId) -> Vec<String> {
     let explanation = w.scheduler.explain(job).expect("the job is there");
     explanation

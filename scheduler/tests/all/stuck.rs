@@ -72,6 +72,33 @@ fn an_attempt_that_runs_for_three_times_the_longest_seen_is_copied_to_an_idle_ho
 }
 
 #[test]
+fn an_overdue_attempt_of_a_job_with_a_promise_is_copied_to_an_idle_host() {
+    let mut w = World::new();
+    for host in 1..=3 {
+        w.host(host).joins();
+    }
+    let promised = w.job(3).policy("PROMISE").estimate(s(2));
+    let job = promised.deadline(60).submit();
+    (1..=3).for_each(|host| drop(w.moves(HostId(host), Phase::Running)));
+
+    w.pass(s(2));
+    done(&mut w, 1, s(2));
+    done(&mut w, 2, s(2));
+    assert_eq!(starts(&w.pass(millis(3_900))), []);
+    let rows = w.scheduler.explain(job).expect("the job is there").hosts;
+    let waits = "none is overdue; the first one would be copied in";
+    assert!(rows.iter().any(|(_, why)| why.contains(waits)), "{rows:?}");
+
+    let copies = starts(&w.pass(millis(200)));
+    let [(host, copy, StartReason::Duplicate(1, CopyReason::Overdue { .. }))] = copies[..] else {
+        panic!("one copy starts: {copies:?}");
+    };
+    w.moves(host, Phase::Running);
+    w.ends(host, copy, Outcome::Succeeded, s(2));
+    assert_eq!(w.job_state(job), JobState::Finished);
+}
+
+#[test]
 fn an_attempt_whose_end_the_master_could_not_hear_of_in_its_own_pause_is_not_overdue() {
     let mut w = World::new();
     all_running(&mut w, 3);

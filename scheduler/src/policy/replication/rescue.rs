@@ -3,7 +3,8 @@
 //!
 //! Whenever an attempt is suspended, goes on or falls silent, `Job::mark` in `handlers::hosts` asks
 //! [`propose`] and puts the task among the job's wishes; the starter grants those after all waiting
-//! tasks, on the host that the placement proposes.
+//! tasks, on the host that the placement proposes. Where the job has a promise, attempts that run for much longer than any of
+//! their kind are copied by `faults::stragglers`.
 
 use super::Answer;
 use crate::policy::setting::HasSettings;
@@ -23,7 +24,7 @@ impl HasSettings for Rescue {}
 
 impl Answer for Rescue {
     fn describe(self) -> &'static str {
-        "a task whose attempts are all on suspended or silent hosts, by slots left over"
+        "a task whose attempts are all on suspended or silent hosts, or overdue if its job has a promise, by slots left over"
     }
 
     fn rescues(self) -> bool {
