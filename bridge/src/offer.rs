@@ -127,6 +127,7 @@ mod tests {
             since: Time(0),
             heard: None,
             cpu_availability: None,
+            undisturbed_1h: None,
             owner_active: None,
             slots_usable: slots,
             attempts: Vec::new(),

@@ -477,6 +477,9 @@ pub struct HostView {
     /// The recent mean part of the processor that tasks could have, between 0 and 1, where
     /// measured.
     pub cpu_availability: Option<f64>,
+    /// The probability that a task that begins there now runs for an hour undisturbed: that the host is not lost and its
+    /// owner not back before. `None` where no task could run now.
+    pub undisturbed_1h: Option<f64>,
     /// Whether the owner was active at the last message, where known.
     pub owner_active: Option<bool>,
     /// The number of its slots that its owner lets tasks use.

@@ -68,6 +68,9 @@ pub struct HostJson {
     pub network: bool,
     /// The recent mean part of the processor that tasks could have; `null` where there is none.
     pub cpu_availability: Option<f64>,
+    /// The probability that a task that begins there now runs for an hour undisturbed, by what this host and others
+    /// did before; `null` where none could run now.
+    pub undisturbed_1h: Option<f64>,
     /// Whether its owner was active lately; `null` where there is none.
     pub owner_active: Option<bool>,
     /// The attempts that it holds.
@@ -118,6 +121,7 @@ impl Object for HostView {
             confinement_most: facts.confinement_most.to_string(),
             network: facts.network,
             cpu_availability: self.cpu_availability,
+            undisturbed_1h: self.undisturbed_1h,
             owner_active: self.owner_active,
             attempts: self.attempts.iter().map(ToString::to_string).collect(),
             finished: self.finished,

@@ -258,6 +258,15 @@ pub(super) fn describe(host: &HostView) -> String {
         ),
         ("availability", host.cpu_availability.map(per_cent)),
         (
+            "survival",
+            host.undisturbed_1h.map(|chance| {
+                format!(
+                    "a task that begins now runs for an hour undisturbed with {}",
+                    per_cent(chance)
+                )
+            }),
+        ),
+        (
             "speed",
             Some(format!(
                 "{} of the reference host, at {} MHz",

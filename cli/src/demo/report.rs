@@ -301,6 +301,7 @@ mod tests {
             since,
             heard: None,
             cpu_availability: None,
+            undisturbed_1h: None,
             owner_active: None,
             slots_usable: 1,
             attempts: Vec::new(),

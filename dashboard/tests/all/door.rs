@@ -317,6 +317,7 @@ fn host(number: u32, mark: &str) -> HostView {
         since: at(u64::from(number)),
         heard: Some(at(1_000)),
         cpu_availability: Some(0.8),
+        undisturbed_1h: None,
         owner_active: Some(true),
         slots_usable: 4,
         attempts: Vec::new(),

@@ -43,8 +43,10 @@ pub(crate) struct Foresight {
     pub(crate) experience: Experience,
     /// The laws of programs' run times, in seconds on a host of speed 1.
     pub(crate) lives: Lives,
-    /// Both are computed when first asked for, `curves` from `common`.
-    common: OnceCell<Common>,
+    /// What it said when it was last summarized. Whoever asks, and when, changes nothing: else a look at a host would
+    /// change what is started next.
+    common: Common,
+    /// Fitted to `common` when first asked for.
     curves: OnceCell<Curves>,
     observed: u32,
     /// The amount of small work, which fills gaps in reservations.
@@ -60,9 +62,9 @@ impl From<Experience> for Foresight {
         let small = SmallWork::default();
         let remembered = RefCell::default();
         Self {
+            common: experience.common(),
             experience,
             lives,
-            common: OnceCell::new(),
             curves: OnceCell::new(),
             observed: 0,
             small,
@@ -127,12 +129,12 @@ fn age_s(since: Time, at: Time) -> f64 {
 impl Foresight {
     /// Returns the common properties of all hosts.
     pub(crate) fn common(&self) -> &Common {
-        self.common.get_or_init(|| self.experience.common())
+        &self.common
     }
 
     /// Returns the fitted curves of failures, suspensions and resumptions.
     pub(crate) fn curves(&self) -> &Curves {
-        self.curves.get_or_init(|| self.common().curves())
+        self.curves.get_or_init(|| self.common.curves())
     }
 
     fn note(&mut self) {
@@ -141,7 +143,7 @@ impl Foresight {
             && f64::from(self.observed) >= REFRESH_PART * self.experience.suspension.events()
         {
             self.observed = 0;
-            self.common = OnceCell::new();
+            self.common = self.experience.common();
             self.curves = OnceCell::new();
         }
     }

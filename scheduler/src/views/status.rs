@@ -7,8 +7,10 @@ use common::host::OwnerState;
 use common::view::{HostState, JobState, TaskCounts, TaskState};
 use common::{AttemptId, HostId, IdSet, JobId, Span, Speed, TaskId, Time};
 
+use crate::prediction::completion_law::CompletionLaw;
 use crate::prediction::estimates::Estimates;
 use crate::prediction::experience::Experience;
+use crate::state::foresight::Foresight;
 use crate::state::host::{Host, Liveness, Presence};
 use crate::state::job::{Job, TaskRecord};
 use crate::state::scheduler::Scheduler;
@@ -39,11 +41,17 @@ pub struct HostStatus {
     pub speed: Speed,
     /// Live attempts on its books.
     pub attempts: Vec<AttemptId>,
+    /// The probability that an attempt that begins there now runs for an hour undisturbed: that the host is not lost
+    /// and its owner not back before. `None` where none could run now.
+    pub undisturbed_1h: Option<f64>,
     /// The number of attempts that succeeded there, in this incarnation.
     pub finished: u64,
     /// The number of attempts that were lost with it, in this incarnation.
     pub lost: u64,
 }
+
+/// The time for which a host's survival is told, in seconds.
+const HOUR_S: f64 = 3_600.0;
 
 /// A live attempt.
 #[derive(Debug, Clone, PartialEq)]
@@ -195,6 +203,11 @@ impl Scheduler {
             usable_slots: host.usable_slots(),
             speed: host.speed,
             attempts: host.books.attempts().collect(),
+            undisturbed_1h: host.lets_go_on().then(|| {
+                let place = Foresight::place(host, self.now);
+                let law = CompletionLaw::of(HOUR_S, place, self.foresight.curves());
+                law.alive * law.undisturbed
+            }),
             finished: host.finished,
             lost: host.lost,
         })

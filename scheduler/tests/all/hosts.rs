@@ -523,3 +523,29 @@ fn suspended_time_is_counted_over_all_suspensions() {
     let live = w.scheduler.task_attempts(task);
     assert_eq!((live[0].suspended, live[0].suspended_since), (s(60), None));
 }
+
+#[test]
+fn a_host_tells_how_likely_an_hour_without_its_owner_is() {
+    let mut w = World::new();
+    let (calm, busy) = (w.host(1).joins(), w.host(2).joins());
+    let says = |w: &mut World, host, owner| drop(w.send(Event::OwnerChanged { host, owner }));
+    for _ in 0..50 {
+        for _ in 0..6 {
+            w.pass(s(100));
+            says(&mut w, calm, OwnerState::Away);
+            says(&mut w, busy, OwnerState::Away);
+        }
+        says(&mut w, busy, OwnerState::Present(YieldReason::Busy));
+        let none = w.scheduler.host(busy).and_then(|host| host.undisturbed_1h);
+        assert_eq!(none, None, "nothing runs there now");
+        w.pass(s(60));
+        says(&mut w, busy, OwnerState::Away);
+    }
+
+    let chance = |host| w.scheduler.host(host).and_then(|host| host.undisturbed_1h);
+    let (calm, busy) = (chance(calm).unwrap_or(0.0), chance(busy).unwrap_or(1.0));
+    assert!(
+        busy > 0.0 && busy < 0.1 && calm > 2.0 * busy,
+        "{calm} {busy}"
+    );
+}

@@ -39,6 +39,7 @@ pub(super) fn host(number: u32, state: HostState, why: Option<&str>) -> HostView
         since: MORNING,
         heard: Some(MORNING),
         cpu_availability: Some(0.9),
+        undisturbed_1h: None,
         owner_active: Some(why.is_some()),
         slots_usable: if why.is_some() { 0 } else { 2 },
         attempts: Vec::new(),

@@ -473,7 +473,8 @@ fn an_idle_master_commits_turns_and_finds_out_by_them_that_it_was_taken_over() {
     let mut first = Writer::take(&place).unwrap();
     let mut other = another(&place);
     let mut commit = || {
-        let (turn, commits) = (other.look().unwrap().turn, first.commits());
+        let turn = other.look().unwrap().turn;
+        let commits = first.commits();
         assert!(!first.commit().unwrap(), "there is nothing to commit");
         let more = first.commits() - commits;
         assert_eq!(other.look().unwrap().turn, turn + more as i64);

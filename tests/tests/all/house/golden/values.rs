@@ -1029,6 +1029,7 @@ fn host_view(state: &HostState) -> HostView {
         since: Time(1_700_000_000_000_000),
         heard: Some(Time(1_700_000_001_000_000)),
         cpu_availability: Some(0.75),
+        undisturbed_1h: Some(0.625),
         owner_active: Some(true),
         slots_usable: 1,
         attempts: vec![attempt()],
