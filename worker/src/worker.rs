@@ -432,10 +432,7 @@ impl Shell {
         let mut outputs = Vec::new();
         // The first poll takes the system's signals over: from then on an end is in order, and nobody finds this worker before.
         let mut asked = poll_fn(|cx| Poll::Ready(shutdown.as_mut().poll(cx).is_ready())).await;
-        let mut leaving = asked;
-        if asked {
-            self.happen(MachineEvent::Shutdown, &mut outputs);
-        }
+        let mut leaving = false;
 
         self.decide(&mut outputs);
         while !self.may_end() {
@@ -443,13 +440,7 @@ impl Shell {
             tokio::select! {
                 _ = inputs.recv_many(&mut batch, BATCH) => {}
                 () = sleep_until(wakeup) => batch.push(MachineEvent::Tick.into()),
-                () = &mut shutdown, if !asked => {
-                    asked = true;
-                    if !leaving {
-                        leaving = true;
-                        batch.push(MachineEvent::Shutdown.into());
-                    }
-                }
+                () = &mut shutdown, if !asked => asked = true,
                 () = next_beat(&mut self.uplink) => self.gather_progress(),
                 () = sleep_until(Some(self.look_at)) => self.look_at_load(),
             }
@@ -464,7 +455,7 @@ impl Shell {
             }
 
             self.decide(&mut outputs);
-            if !leaving && self.makes_way() {
+            if !leaving && (asked || self.makes_way()) {
                 leaving = true;
                 self.happen(MachineEvent::Shutdown, &mut outputs);
             }
