@@ -60,10 +60,14 @@ def hyperqueue_client(directory):
     def run(job, pause_s):
         """The client's own wait looks once a second; that a finished job can be forgotten tells sooner."""
         submitted = client.submit(job)
+        given_up = time.monotonic() + 120
         while True:
             try:
                 return client.forget(submitted)
             except RuntimeError:
+                # Once it said so for ever of a single task.
+                if time.monotonic() > given_up:
+                    raise
                 time.sleep(pause_s)
 
     def whole_bag(count):
