@@ -87,9 +87,9 @@ impl Scheduler {
         let fits = |other: JobId| {
             self.jobs.table.get(&other).is_some_and(|other| {
                 let known_s = other.usual_task_work_s().unwrap_or(0.0);
-                // By one task of a kind that nobody has measured it is seen how long they take.
-                let measured = other.is_measured() || other.running() == 0;
-                measured
+                // Of a kind that nobody has measured one task at a time shows how long they take.
+                let alone = yielded == 0 && other.running() == 0;
+                (other.is_measured() || alone)
                     && spare.secs() >= KNOWN * known_s
                     && self.hosts.offer(host, &other.rules.needs)
                     && (other.demand.is_plain() || self.hosts.has_room(host, other.demand))

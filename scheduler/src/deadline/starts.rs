@@ -33,12 +33,11 @@ impl Scheduler {
             .waiting
             .iter()
             .take_while(|rank| rank.promised());
-        // Nothing of a user who may run no more tasks starts now, unless an attempt makes room.
+        // Nothing of a user who may run no more tasks starts now.
         let shares = &self.jobs.lines.shares;
-        let bare = self.hosts.index.standing.is_bare();
         let line: Vec<&Job> = line
             .filter_map(|rank| self.jobs.table.get(&rank.job))
-            .filter(|job| !bare || shares.room(job.user) != Some(0))
+            .filter(|job| shares.room(job.user) != Some(0))
             .collect();
         if !self.may_start_promised(&line) {
             return Vec::new();
@@ -46,7 +45,7 @@ impl Scheduler {
 
         let equal = !reckoning.inflated && self.hosts.alike() && self.hosts.index.lent.is_empty();
         if equal
-            && bare
+            && self.hosts.index.standing.is_bare()
             && !line
                 .iter()
                 .any(|job| job.rules.quorum.compares() || !job.demand.is_plain())
@@ -103,14 +102,21 @@ impl Scheduler {
         let Some(last) = line.last().map(|job| job.rank) else {
             return Some(starts);
         };
+        let mut rooms: BTreeMap<u32, u64> = BTreeMap::new();
 
         reckoner.stack_line(&mut calendar, &BTreeSet::new(), |job, index, entry| {
             in_time &= job
                 .promise
                 .is_none_or(|promise| entry.finish <= promise.deadline);
-            if entry.now
-                || entry.start <= reckoner.soonest && self.makes_room_on(entry.host, job).is_some()
+            // The calendar has more room for a user whose results are still compared: they count as running.
+            let left = rooms.entry(job.user);
+            let left = left.or_insert_with(|| self.room_of(job.user));
+            if *left > 0
+                && (entry.now
+                    || entry.start <= reckoner.soonest
+                        && self.makes_room_on(entry.host, job).is_some())
             {
+                *left -= 1;
                 room = room.saturating_sub(1);
                 let alone = index.filter(|_| !job.rules.quorum.compares());
                 starts.extend(alone.map(|index| (job.rank.job, index, entry.host)));
@@ -124,8 +130,13 @@ impl Scheduler {
     /// Returns the number of tasks of these jobs that their users may start.
     fn most_starts(&self, line: &[&Job]) -> u64 {
         let users: BTreeSet<u32> = line.iter().map(|job| job.user).collect();
-        let room = |user: u32| self.jobs.lines.shares.room(user).unwrap_or(u64::MAX);
-        users.into_iter().map(room).fold(0, u64::saturating_add)
+        let rooms = users.into_iter().map(|user| self.room_of(user));
+        rooms.fold(0, u64::saturating_add)
+    }
+
+    /// Returns the number of tasks that a user may start.
+    fn room_of(&self, user: u32) -> u64 {
+        self.jobs.lines.shares.room(user).unwrap_or(u64::MAX)
     }
 
     /// Returns the same starts on hosts of equal speed, where waiting for another host gains

@@ -771,7 +771,7 @@ impl Job {
     pub(crate) fn copies_overdue(&self) -> bool {
         let replication = self.policy.replication;
         let copied =
-            replication.gain().is_some() || self.promise.is_some() && replication.rescues();
+            replication.gain().is_some() || self.promised().is_some() && replication.rescues();
         copied && !self.rules.quorum.compares()
     }
 

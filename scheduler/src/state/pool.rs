@@ -164,7 +164,7 @@ pub(crate) struct Pool {
     /// The hosts that could run such a task, busy or not, here or not.
     members: Dense<HostId, Place>,
     pub(crate) places: Places,
-    /// Those of `members` that have a slot left, and too little room for such a task.
+    /// Those of `members` that have a slot left, too little room for such a task, and no room saved up.
     short: BTreeSet<HostId>,
 }
 

@@ -42,7 +42,7 @@ pub struct HostStatus {
     /// Live attempts on its books.
     pub attempts: Vec<AttemptId>,
     /// The probability that an attempt that begins there now runs for an hour undisturbed: that the host is not lost
-    /// and its owner not back before. `None` where none could run now.
+    /// and its owner not back before. `None` while it is away, silent or its owner keeps tasks off.
     pub undisturbed_1h: Option<f64>,
     /// The number of attempts that succeeded there, in this incarnation.
     pub finished: u64,

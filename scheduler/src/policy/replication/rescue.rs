@@ -24,7 +24,7 @@ impl HasSettings for Rescue {}
 
 impl Answer for Rescue {
     fn describe(self) -> &'static str {
-        "a task whose attempts are all on suspended or silent hosts, or overdue if its job has a promise, by slots left over"
+        "a task whose attempts are all on suspended or silent hosts, or overdue if its job has a promise; on slots that no waiting task takes"
     }
 
     fn rescues(self) -> bool {
