@@ -478,7 +478,7 @@ pub struct HostView {
     /// measured.
     pub cpu_availability: Option<f64>,
     /// The probability that a task that begins there now runs for an hour undisturbed: that the host is not lost and its
-    /// owner not back before. `None` where no task could run now.
+    /// owner not back before. `None` while it is away, silent or its owner keeps tasks off.
     pub undisturbed_1h: Option<f64>,
     /// Whether the owner was active at the last message, where known.
     pub owner_active: Option<bool>,

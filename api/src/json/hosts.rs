@@ -69,7 +69,7 @@ pub struct HostJson {
     /// The recent mean part of the processor that tasks could have; `null` where there is none.
     pub cpu_availability: Option<f64>,
     /// The probability that a task that begins there now runs for an hour undisturbed, by what this host and others
-    /// did before; `null` where none could run now.
+    /// did before; `null` while it is away, silent or its owner keeps tasks off.
     pub undisturbed_1h: Option<f64>,
     /// Whether its owner was active lately; `null` where there is none.
     pub owner_active: Option<bool>,

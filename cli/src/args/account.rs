@@ -10,7 +10,7 @@ Examples:
   deskgrid account --user ada --output json   # an admin looks at another user's
 TASKS are those that were tried or requested; FINISHED is how many were both requested and executed.
 Processor times and waits are in seconds. USED is what the tasks took, BILLED the requested part of it, FREE the rest. USED/BILLED is \
-the one divided by the other, USED/WAITED FOR the same by what somebody waited for. WAITED is the mean time from a request to its \
+the first divided by the second, USED/WAITED FOR the first divided by what the tasks took whose results somebody waited for. WAITED is the mean time from a request to its \
 result, and SLOWDOWN that time divided by the task's run time. P90: nine in ten are below.
 Estimates are by user and program. TOOK/ESTIMATED is the run time of tasks divided by their estimates: the median, and the \
 ends of the middle 80 %. OFF BY is the part of its estimate by which the time of nine in ten tasks differs from it at most (`qoe` \

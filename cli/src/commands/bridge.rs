@@ -49,7 +49,7 @@ fn no_user(failure: Failure) -> Failure {
 fn as_bridge(failure: Failure) -> Failure {
     let start = "deskgrid bridge start --slots N --master HOST:PORT --join @FILE";
     let hint = match failure.code {
-        "no-identity" => format!(
+        "no-identity" | "no-token" => format!(
             "{start}, with a token of the grid that gives tasks (deskgrid token create --role worker)"
         ),
         "not-authorised" => format!(

@@ -257,15 +257,7 @@ pub(super) fn describe(host: &HostView) -> String {
                 .map(|active| if active { "active" } else { "away" }.to_owned()),
         ),
         ("availability", host.cpu_availability.map(per_cent)),
-        (
-            "survival",
-            host.undisturbed_1h.map(|chance| {
-                format!(
-                    "a task that begins now runs for an hour undisturbed with {}",
-                    per_cent(chance)
-                )
-            }),
-        ),
+        ("survival", host.undisturbed_1h.map(survival)),
         (
             "speed",
             Some(format!(
@@ -310,6 +302,14 @@ pub(super) fn describe(host: &HostView) -> String {
             Some(format!("{} finished, {} lost", host.finished, host.lost)),
         ),
     ])
+}
+
+/// Says how likely a task runs on the host for an hour.
+fn survival(undisturbed: f64) -> String {
+    format!(
+        "{:.0} %: a task that begins now runs for an hour undisturbed",
+        100.0 * undisturbed
+    )
 }
 
 /// Describes what the owner lends to all tasks together, and to one of them.
@@ -366,6 +366,12 @@ fn confines(facts: &HostFacts) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn survival_is_a_probability() {
+        let said = "83 %: a task that begins now runs for an hour undisturbed";
+        assert_eq!(survival(0.834), said);
+    }
 
     #[test]
     fn a_benched_host_shows_its_next_try_and_how_to_end_the_bench() {

@@ -730,7 +730,7 @@ async fn why_no_prediction(session: &Session, job: JobId) -> Result<String, Fail
 fn no_prediction(view: &ExplainView, estimated: bool) -> String {
     let mut missing = Vec::new();
     if view.job.tasks.finished == 0 && !estimated {
-        missing.push("no task has finished and no --estimate was given");
+        missing.push(UNKNOWN_TIMES);
     }
     if view.hosts.is_empty() {
         missing.push("there is no host");
@@ -749,6 +749,10 @@ fn no_prediction(view: &ExplainView, estimated: bool) -> String {
     })
 }
 
+/// Says why there is no prediction where neither a finished task nor an estimate tells how long one takes. Whether
+/// earlier tasks of the program do, a client does not know.
+pub(super) const UNKNOWN_TIMES: &str = "nothing tells how long a task takes (a finished one, --estimate, or five earlier tasks of the \
+     program would), or no host takes its tasks now";
 /// Says why there is no prediction where the time of a task is known.
 pub(super) const NO_HOST: &str = "no host takes its tasks now";
 

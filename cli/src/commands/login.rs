@@ -306,7 +306,7 @@ fn no_token() -> Failure {
         Exit::NotAuthorised,
         "no-token",
         "no join token was given",
-        "--join @FILE, --join - (standard input) or DESKGRID_JOIN, with a token from the admin",
+        "--join-file FILE, --join - (standard input) or DESKGRID_JOIN, with a token from the admin",
     )
     .because("standard input is no terminal to ask at")
 }

@@ -10,7 +10,9 @@ use common::{After, IdSet, JobId, RequestId};
 use uuid::Uuid;
 
 use super::Context;
-use super::job::{AwaitedJobs, NO_HOST, forecast_in_words, limits_in_words, wait_for};
+use super::job::{
+    AwaitedJobs, NO_HOST, UNKNOWN_TIMES, forecast_in_words, limits_in_words, wait_for,
+};
 use super::width::width_in_words;
 use crate::args::value::{AfterArg, OneJob};
 use crate::args::{OutputMode, SubmitArgs};
@@ -234,7 +236,7 @@ fn dry(
         }
         (None, None) if taken.width.is_some() => String::new(),
         (None, None) if estimated => format!("; no prediction: {NO_HOST}"),
-        (None, None) => "; no prediction: no --estimate was given".to_owned(),
+        (None, None) => format!("; no prediction: {UNKNOWN_TIMES}"),
     };
 
     let more = more(taken);

@@ -53,7 +53,7 @@ pub(crate) fn learns_limits(policy: &str) -> bool {
     scheduler::policy::parse(policy).is_ok_and(|row| row.limits.learns())
 }
 
-/// The shortest name that is like another one, in letters: one or two are in many names.
+/// The fewest letters for which a name is suggested: one or two letters are like too many names.
 const SHORTEST_LIKE: usize = 3;
 
 /// Returns the name most like `given`, the one that was probably meant.

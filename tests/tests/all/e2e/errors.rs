@@ -124,7 +124,7 @@ fn a_denied_permission_is_reported_with_the_cure() {
     let nobody_to_ask = [
         "no join token was given",
         "because: standard input is no terminal",
-        "try: --join @FILE, --join -",
+        "try: --join-file FILE, --join -",
         "DESKGRID_JOIN",
     ];
     fails(with(&["127.0.0.1"]), 6, &nobody_to_ask);
