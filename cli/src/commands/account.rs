@@ -192,9 +192,8 @@ mod tests {
     use common::JobId;
     use common::view::{QualityView, ShareView};
 
-    #[test]
-    fn the_json_of_accounts_is_as_it_was() {
-        let bare = AccountView {
+    fn bare() -> AccountView {
+        AccountView {
             user: "ann".into(),
             job: None,
             tasks: 9,
@@ -216,7 +215,11 @@ mod tests {
                 weight: 1.0,
                 most_running: None,
             }),
-        };
+        }
+    }
+
+    #[test]
+    fn the_json_of_accounts_is_as_it_was() {
         let spread = SpreadView {
             mean: 1.5,
             p50: 1.0,
@@ -230,9 +233,9 @@ mod tests {
             response_s: Some(spread),
             slowdown: Some(spread),
             share: None,
-            ..bare.clone()
+            ..bare()
         };
-        let accounts = [full, bare];
+        let accounts = [full, bare()];
         let accounts = document(&Json(&AccountAnswer(&accounts, &[])));
         golden("json-accounts", &[("accounts", accounts)]);
     }
@@ -240,20 +243,9 @@ mod tests {
     #[test]
     fn what_was_used_is_set_beside_what_was_billed_and_what_was_waited_for() {
         let account = AccountView {
-            user: "ann".into(),
-            job: None,
-            tasks: 9,
-            requested: 8,
-            finished: 7,
-            used_s: 12.5,
-            billed_s: 10.0,
-            free_s: 2.5,
-            kept_bytes: 0,
             scaled_if_all_billed: Some(1.25),
             scaled_by_waited_for: Some(2.0),
-            response_s: None,
-            slowdown: None,
-            share: None,
+            ..bare()
         };
         assert_eq!(spent(&account)[7..9], ["1.25", "2.00"]);
     }

@@ -12,6 +12,7 @@
 
 use crate::prediction::predict::TaskDuration;
 use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use common::host::Confinement;
@@ -358,25 +359,21 @@ impl<'a> Calendar<'a> {
         wide.of = Some((time, from));
 
         // What was booked since made hosts later, and none sooner: an end that still holds is the first one.
-        let mut best = None;
-        while let Some(Reverse((known, at))) = wide.next.pop() {
-            let Some((finish, start, slots)) = self.on(&wide.groups[at], from, time) else {
-                continue;
-            };
-            if finish == known {
-                best = Some((at, self.book(&slots, start, finish)));
-                break;
+        let mut booked = None;
+        while let Some(mut first) = wide.next.peek_mut() {
+            let Reverse((known, at)) = *first;
+            match self.on(&wide.groups[at], from, time) {
+                Some((finish, start, slots)) if finish == known => {
+                    booked = Some(self.book(&slots, start, finish));
+                    break;
+                }
+                Some((finish, ..)) => *first = Reverse((finish, at)),
+                None => drop(PeekMut::pop(first)),
             }
-            wide.next.push(Reverse((finish, at)));
         }
 
-        if let Some((at, _)) = best
-            && let Some((finish, ..)) = self.on(&wide.groups[at], from, time)
-        {
-            wide.next.push(Reverse((finish, at)));
-        }
         self.wide = Some(wide);
-        best.map(|(_, booked)| booked)
+        booked
     }
 
     /// Returns the end and the start of a task on this host, and its slots there; `None` where the host is not lent for

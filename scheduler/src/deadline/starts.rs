@@ -110,7 +110,7 @@ impl Scheduler {
                 .is_none_or(|promise| entry.finish <= promise.deadline);
             // The calendar has more room for a user whose results are still compared: they count as running.
             let left = rooms.entry(job.user);
-            let left = left.or_insert_with(|| self.room_of(job.user));
+            let left = left.or_insert_with(|| self.jobs.lines.shares.may_start(job.user));
             if *left > 0
                 && (entry.now
                     || entry.start <= reckoner.soonest
@@ -130,13 +130,9 @@ impl Scheduler {
     /// Returns the number of tasks of these jobs that their users may start.
     fn most_starts(&self, line: &[&Job]) -> u64 {
         let users: BTreeSet<u32> = line.iter().map(|job| job.user).collect();
-        let rooms = users.into_iter().map(|user| self.room_of(user));
+        let shares = &self.jobs.lines.shares;
+        let rooms = users.into_iter().map(|user| shares.may_start(user));
         rooms.fold(0, u64::saturating_add)
-    }
-
-    /// Returns the number of tasks that a user may start.
-    fn room_of(&self, user: u32) -> u64 {
-        self.jobs.lines.shares.room(user).unwrap_or(u64::MAX)
     }
 
     /// Returns the same starts on hosts of equal speed, where waiting for another host gains
@@ -162,7 +158,7 @@ impl Scheduler {
             };
             let barred = job.barred();
             let room = rooms.entry(job.user);
-            let room = room.or_insert_with(|| shares.room(job.user).unwrap_or(u64::MAX));
+            let room = room.or_insert_with(|| shares.may_start(job.user));
             for index in job
                 .in_order()
                 .take(usize::try_from(*room).unwrap_or(usize::MAX))

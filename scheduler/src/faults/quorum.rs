@@ -463,7 +463,7 @@ impl Scheduler {
         finished.subtract(&tasks);
         job.finished = finished.into();
 
-        let party = self.hosts.table.get(&host).map_or(host, |host| host.party);
+        let party = self.hosts.party(host);
         let size = job.rules.quorum.size;
         fx.push(Effect::TasksReopened { job: id, tasks });
 

@@ -257,7 +257,7 @@ impl Scheduler {
         let Some(rank) = self.next_for(id) else {
             return;
         };
-        let allowed = self.jobs.lines.shares.room(rank.user()).unwrap_or(u64::MAX);
+        let allowed = self.jobs.lines.shares.may_start(rank.user());
         let Some(job) = self.jobs.table.get(&rank.job) else {
             return;
         };

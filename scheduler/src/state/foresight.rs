@@ -43,8 +43,8 @@ pub(crate) struct Foresight {
     pub(crate) experience: Experience,
     /// The laws of programs' run times, in seconds on a host of speed 1.
     pub(crate) lives: Lives,
-    /// What it said when it was last summarized. Whoever asks, and when, changes nothing: else a look at a host would
-    /// change what is started next.
+    /// A summary of `experience`, made at the start and after many observations. Whoever asks, and when, changes nothing:
+    /// else a look at a host would change what is started next.
     common: Common,
     /// Fitted to `common` when first asked for.
     curves: OnceCell<Curves>,

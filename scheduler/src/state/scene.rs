@@ -52,14 +52,16 @@ impl<'a> Scene<'a> {
             return !self.job.is_on(index, host);
         }
 
-        let party = |id: HostId| self.hosts.party(id);
-        let mine = party(host);
+        let mine = self.hosts.party(host);
         self.job.records.get(&index).is_none_or(|record| {
             let results = record
                 .question
                 .iter()
                 .flat_map(|question| question.ballot.votes());
-            record.live.iter().all(|copy| party(copy.host) != mine)
+            record
+                .live
+                .iter()
+                .all(|copy| self.hosts.party(copy.host) != mine)
                 && results.into_iter().all(|vote| vote.party != mine)
         })
     }

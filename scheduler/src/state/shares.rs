@@ -208,6 +208,11 @@ impl Shares {
             .map(|most| u64::from(most).saturating_sub(user.running))
     }
 
+    /// Returns the same; `u64::MAX` without a bound.
+    pub(crate) fn may_start(&self, number: u32) -> u64 {
+        self.room(number).unwrap_or(u64::MAX)
+    }
+
     /// Returns the most tasks of the user that may run at a time; `None` without a bound.
     pub(crate) fn most(&self, number: u32) -> Option<u32> {
         self.users.get(number as usize)?.most
@@ -459,7 +464,7 @@ impl Lines {
     /// Returns the number of tasks of the job that may start before another user's turn. Ranks with
     /// a promise do not tell users apart, and come up at their user's bound too.
     pub(crate) fn quota(&self, job: &Job) -> u64 {
-        let room = self.shares.room(job.user).unwrap_or(u64::MAX);
+        let room = self.shares.may_start(job.user);
         if self.contested(job.rank) {
             room.min(1)
         } else {
