@@ -810,7 +810,7 @@ impl Core {
             since: status.as_ref().map_or(host.known, |s| s.since),
             heard: host.heard,
             cpu_availability: host.cpu.filter(|_| connected).map(f64::from),
-            undisturbed_1h: status.as_ref().and_then(|s| s.undisturbed_1h),
+            undisturbed_1h: self.scheduler.undisturbed_1h(id),
             slots_usable: status.as_ref().map_or(0, |s| s.usable_slots),
             owner_active: status
                 .as_ref()

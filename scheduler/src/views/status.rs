@@ -41,9 +41,6 @@ pub struct HostStatus {
     pub speed: Speed,
     /// Live attempts on its books.
     pub attempts: Vec<AttemptId>,
-    /// The probability that an attempt that begins there now runs for an hour undisturbed: that the host is not lost
-    /// and its owner not back before. `None` while it is away, silent or its owner keeps tasks off.
-    pub undisturbed_1h: Option<f64>,
     /// The number of attempts that succeeded there, in this incarnation.
     pub finished: u64,
     /// The number of attempts that were lost with it, in this incarnation.
@@ -203,14 +200,22 @@ impl Scheduler {
             usable_slots: host.usable_slots(),
             speed: host.speed,
             attempts: host.books.attempts().collect(),
-            undisturbed_1h: host.lets_go_on().then(|| {
-                let place = Foresight::place(host, self.now);
-                let law = CompletionLaw::of(HOUR_S, place, self.foresight.curves());
-                law.alive * law.undisturbed
-            }),
             finished: host.finished,
             lost: host.lost,
         })
+    }
+
+    /// Returns the probability that an attempt that begins on this host now runs for an hour undisturbed: that the host is
+    /// not lost and its owner not back before. `None` while it is away, silent or its owner keeps tasks off.
+    pub fn undisturbed_1h(&self, host: HostId) -> Option<f64> {
+        let host = self
+            .hosts
+            .table
+            .get(&host)
+            .filter(|host| host.lets_go_on())?;
+        let place = Foresight::place(host, self.now);
+        let law = CompletionLaw::of(HOUR_S, place, self.foresight.curves());
+        Some(law.alive * law.undisturbed)
     }
 
     /// Returns the number of a host's results in a row that agreed with others'.

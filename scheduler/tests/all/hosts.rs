@@ -536,13 +536,13 @@ fn a_host_tells_how_likely_an_hour_without_its_owner_is() {
             says(&mut w, busy, OwnerState::Away);
         }
         says(&mut w, busy, OwnerState::Present(YieldReason::Busy));
-        let none = w.scheduler.host(busy).and_then(|host| host.undisturbed_1h);
+        let none = w.scheduler.undisturbed_1h(busy);
         assert_eq!(none, None, "nothing runs there now");
         w.pass(s(60));
         says(&mut w, busy, OwnerState::Away);
     }
 
-    let chance = |host| w.scheduler.host(host).and_then(|host| host.undisturbed_1h);
+    let chance = |host| w.scheduler.undisturbed_1h(host);
     let (calm, busy) = (chance(calm).unwrap_or(0.0), chance(busy).unwrap_or(1.0));
     assert!(
         busy > 0.0 && busy < 0.1 && calm > 2.0 * busy,
