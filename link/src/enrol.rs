@@ -12,6 +12,7 @@ use common::wire::enrol::{Enrol, EnrolReply, WantedRole};
 use common::{Incarnation, Time};
 use rcgen::KeyPair;
 
+use crate::channel::Channel;
 use crate::endpoint::{Caller, Carrier, Connection, Purpose};
 use crate::error::LinkError;
 use crate::files;
@@ -24,6 +25,8 @@ use crate::{handshake, masters, tls, wall_clock};
 
 /// The pause before the same request is repeated after the connection broke off.
 const AGAIN: Duration = Duration::from_millis(500);
+/// The longest time that one of several masters may take to say who it is: one that is cut off from its store never does.
+const ELSEWHERE: Duration = Duration::from_secs(8);
 
 /// The key of an identity that has not joined yet, made on this machine. Where the answer of the master was
 /// lost, the token may be used up: the same key gets the same answer again.
@@ -341,11 +344,40 @@ impl IdentityRequest {
             .await?;
         ask(connection).await
     }
+
+    /// Asks the other masters than the one at the address `here`, which has the incarnation `than` and is reached by this
+    /// way. Returns the first higher incarnation that one of them knows of: the master here was taken over.
+    pub async fn higher_elsewhere(
+        &self,
+        (here, way): (&str, Carrier),
+        than: Incarnation,
+    ) -> Option<Incarnation> {
+        for master in masters::addresses(&self.master).filter(|master| *master != here) {
+            let probe = tokio::time::timeout(ELSEWHERE, self.probe_at(master, way)).await;
+            let known = probe.ok().and_then(Result::ok);
+            let higher = known.map(|probe| probe.incarnation);
+            if higher.is_some_and(|higher| higher > than) {
+                return higher;
+            }
+        }
+        None
+    }
 }
 
 async fn ask(connection: Connection) -> Result<Probe, LinkError> {
-    let asked = std::time::Instant::now();
     let mut channel = connection.open_bare().await?;
+    let probe = probe_on(&mut channel).await;
+    connection.close("that was all").await;
+    probe
+}
+
+/// Asks on a stream on which a master enrols joiners who it is, as [`probe`] does. Its core answers that, and only
+/// while the store is its own: until then the question waits.
+///
+/// # Errors
+/// If the connection is gone, or the master is too old to answer.
+pub async fn probe_on(channel: &mut Channel) -> Result<Probe, LinkError> {
+    let asked = std::time::Instant::now();
     let nothing = Enrol {
         versions: Versions::ours(),
         token: 0,
@@ -360,8 +392,6 @@ async fn ask(connection: Connection) -> Result<Probe, LinkError> {
     let reply = channel.rx.expect::<EnrolReply>().await?;
     let took = asked.elapsed();
     let heard = wall_clock();
-    connection.close("that was all").await;
-
     match reply {
         EnrolReply::Here {
             versions,

@@ -36,7 +36,9 @@ pub use client::{Client, Replies};
 pub use content::{BlobStore, Contents};
 pub use crowd::{BoundedPlaces, TakenPlace, place_of};
 pub use endpoint::{Carrier, Connection, Purpose, connect};
-pub use enrol::{IdentityRequest, JoiningKey, Probe, Standby, coarse, enrol, enrol_as, probe};
+pub use enrol::{
+    IdentityRequest, JoiningKey, Probe, Standby, coarse, enrol, enrol_as, probe, probe_on,
+};
 pub use error::{LinkError, is_full};
 pub use farewell::Farewell;
 pub use identity::{Identity, PeerName, Validity};

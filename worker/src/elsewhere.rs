@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use common::Incarnation;
-use link::{Carrier, IdentityRequest, LinkError, masters};
+use link::{Carrier, IdentityRequest, LinkError};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -129,12 +129,12 @@ impl BeatWatch {
         self.unanswered.send_if_modified(|at| at.take().is_some());
     }
 
-    /// Resolves once this master does not answer, and another one is active instead: with a higher
-    /// incarnation than this. Never, where there is only one.
+    /// Resolves once the master at the address `here`, which is reached by this way, does not answer, and another one is
+    /// active instead: with a higher incarnation than this. Never, where there is only one.
     pub(crate) async fn another_is_active(
         &self,
         asker: &IdentityRequest,
-        (known, here): (&str, &str),
+        (here, way): (&str, Carrier),
         than: Incarnation,
     ) -> LinkError {
         let mut unanswered = self.unanswered.subscribe();
@@ -148,19 +148,10 @@ impl BeatWatch {
                 continue;
             }
 
-            for master in masters::addresses(known) {
-                if master == here {
-                    continue;
-                }
-                let probe = asker.probe_at(master, Carrier::Udp).await;
-                if let Ok(probe) = probe
-                    && probe.incarnation > than
-                {
-                    return LinkError::Closed(format!(
-                        "the master at {here} does not answer, and another one is active since (incarnation {})",
-                        probe.incarnation
-                    ));
-                }
+            if let Some(higher) = asker.higher_elsewhere((here, way), than).await {
+                return LinkError::Closed(format!(
+                    "the master at {here} does not answer, and another one is active since (incarnation {higher})"
+                ));
             }
             tokio::time::sleep(ANSWER).await;
         }

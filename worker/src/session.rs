@@ -373,7 +373,7 @@ async fn serve_master<T: From<SessionEvent> + Send + 'static>(
     let since = tokio::time::Instant::now();
 
     let asker = IdentityRequest::of(identity)?;
-    let known = identity.link.master.clone();
+    let at = (here.as_str(), connection.way());
     let (outbox, letters) = mpsc::unbounded_channel();
     let alive = AliveSender::of_masters(several);
     let beats = BeatWatch::default();
@@ -398,7 +398,7 @@ async fn serve_master<T: From<SessionEvent> + Send + 'static>(
             Err(gone)
         }
         end = speak(tx, letters, (&beats, &leaving)) => end.map(|()| Next::End),
-        gone = beats.another_is_active(&asker, (&known, &here), incarnation), if several => {
+        gone = beats.another_is_active(&asker, at, incarnation), if several => {
             connection.close("another master is active").await;
             Err(gone)
         }
