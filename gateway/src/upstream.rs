@@ -1,6 +1,7 @@
 //! The connection to the active master: made again for ever, one for all workers. On it there is a
 //! stream for each stream of a worker, since QUIC bounds, orders and repeats each of them alone.
 
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,8 @@ use common::wire::gateway::{FromGateway, ToGateway};
 use link::error::{NOT_LET_IN, ONLY_A_RENEWAL};
 use link::retry::Backoff;
 use link::{
-    Channel, Connection, FrameReceiver, Identity, LinkError, Listener, Purpose, Validity, renewal,
+    Channel, Connection, FrameReceiver, Identity, IdentityRequest, LinkError, Listener, Probe,
+    Purpose, Validity, masters, probe_on, renewal,
 };
 use quinn::VarInt;
 
@@ -25,6 +27,8 @@ const SLOW_PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::fro
 /// The interval of the looks whether the master is there, and the looks in vain after which it is not.
 const LOOK: Duration = Duration::from_secs(1);
 const LOOKS_IN_VAIN: u32 = 5;
+/// The time that the master may take to say who it is before the others are asked, where there are others.
+const ANSWER: Duration = Duration::from_secs(5);
 /// The longest time that the master may take to answer.
 const WELCOME: Duration = Duration::from_secs(5);
 /// The most bytes that wait here on all streams of the master's together. On each of them they are as
@@ -65,6 +69,40 @@ impl Upstream {
         LinkError::Closed("the master does not answer any more".to_owned())
     }
 
+    /// Resolves once the master's process is there and does not say who it is, since it is cut off from the store, and
+    /// another master is active instead. Never, where there is only one.
+    async fn taken_over(&self, asker: &IdentityRequest) -> LinkError {
+        let here = self.connection.master();
+        loop {
+            let told = self.who_is_there();
+            tokio::pin!(told);
+
+            // As long as nobody else is active, one question waits: the store may only be slow.
+            let mut patience = ANSWER;
+            while tokio::time::timeout(patience, &mut told).await.is_err() {
+                patience = LOOK;
+                let at = (here, self.connection.way());
+                if let Some(higher) = asker.higher_elsewhere(at, self.incarnation).await {
+                    return LinkError::Closed(format!(
+                        "the master at {here} does not answer, and another one is active since (incarnation {higher})"
+                    ));
+                }
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Asks the master who it is, as whoever asks at this gateway does: its core answers, which needs the store.
+    async fn who_is_there(&self) -> Result<Probe, LinkError> {
+        // Nobody joins, so the address counts for nothing.
+        let first = FromGateway::Enrol {
+            from: Ipv4Addr::LOCALHOST.into(),
+            wanted: None,
+        };
+        let mut channel = self.stream(&first).await?;
+        probe_on(&mut channel).await
+    }
+
     /// Whether the connection is there.
     pub(crate) fn is_there(&self) -> bool {
         self.connection.quic().close_reason().is_none()
@@ -90,6 +128,9 @@ pub(crate) async fn keep(
     let mut was_refused = false;
     // What was named at the start counts, not what was when it joined.
     let known = identity.link.master.clone();
+    let several = masters::are_several(&known);
+    // The master that was connected last: if it fails, the next one is the first to be tried.
+    let mut last: Option<String> = None;
     loop {
         let ended = async {
             identity = match was_refused {
@@ -98,7 +139,13 @@ pub(crate) async fn keep(
                 false => renewal::fresh(&home, Purpose::Gateway, Some(&known)).await?,
             };
             show(&mut listener, &identity, seed);
-            let (upstream, rx) = connect(&identity, highest).await?;
+            if let Some(last) = &last {
+                identity.link.master = masters::beginning_after(&known, last);
+            }
+            let asker = IdentityRequest::of(&identity)?;
+            let connection = link::connect(&identity, Purpose::Gateway).await?;
+            last = Some(connection.master().to_owned());
+            let (upstream, rx) = greet(connection, highest).await?;
             highest = upstream.incarnation;
             backoff.reset();
             slowly.reset();
@@ -110,6 +157,10 @@ pub(crate) async fn keep(
                 ended = hear(gateway, rx) => ended,
                 lost = upstream.lost() => Err::<(), _>(lost),
                 silent = upstream.silent() => Err(silent),
+                gone = upstream.taken_over(&asker), if several => {
+                    upstream.connection.close("another master is active").await;
+                    Err(gone)
+                }
                 () = renews => Ok(()),
             }
         };
@@ -153,12 +204,11 @@ fn is_expiry(error: &LinkError) -> bool {
     matches!(error, LinkError::NotAccepted(why) if why == ONLY_A_RENEWAL)
 }
 
-/// Connects to the active master, and is let in with [`ToGateway::Welcome`].
-async fn connect(
-    identity: &Identity,
+/// Greets the master at the other end, and is let in with [`ToGateway::Welcome`].
+async fn greet(
+    connection: Connection,
     highest: Incarnation,
 ) -> Result<(Upstream, FrameReceiver), LinkError> {
-    let connection = link::connect(identity, Purpose::Gateway).await?;
     connection.quic().set_receive_window(WINDOW);
     connection.quic().set_send_window(SEND_WINDOW);
     let control = async {

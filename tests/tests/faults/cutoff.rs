@@ -174,6 +174,47 @@ fn a_master_whose_database_is_silent_tells_nobody_anything_and_its_worker_leaves
 }
 
 #[test]
+fn a_gateway_leaves_a_master_that_is_cut_off_from_its_database_and_its_workers_stay_connected() {
+    let Some((way, pair)) = start(&[0]) else {
+        return;
+    };
+    let (_gateway, address) = pair.gateway("gw1");
+    let _worker = pair.worker("behind", &address);
+    eventually("it may be named", LONG, || {
+        let label = pair.run("first", &["host", "label", "behind", "behind"]);
+        (label.code == 0).then_some(())
+    });
+    let submit = || {
+        let words = ["submit", "--needs", "label=behind", "--", "true"];
+        let job = pair.json(&words)["job"].to_string();
+        pair.run("user", &["job", "wait", &job, "--timeout", "60s"])
+            .expect_code(0);
+    };
+    submit();
+    assert_eq!(pair.joins_of("behind"), 1);
+
+    way.cut(true);
+    pair.until_active(1);
+    let since = Instant::now();
+    // The old one's process goes on listening, and waits for its database for five minutes.
+    eventually("the worker greets the active master", LONG, || {
+        (pair.joins_of("behind") > 1).then_some(())
+    });
+    println!("served by the active master after {:.2?}", since.elapsed());
+    submit();
+    assert!(!pair.is_active(0), "it cannot know that");
+    let said = pair.said("gw1");
+    assert!(said.contains("another one is active since"), "{said}");
+    let said = pair.said("behind");
+    assert!(!said.contains("not connected to the master"), "{said}");
+
+    way.cut(false);
+    pair.until_standing(0);
+    submit();
+    assert_eq!(pair.joins_of("behind"), 2, "it stays where it is");
+}
+
+#[test]
 fn a_master_that_dies_behind_a_silent_way_is_taken_over_although_its_connection_stays() {
     let Some((way, mut pair)) = start(&[0]) else {
         return;

@@ -8,13 +8,10 @@ use std::time::{Duration, Instant};
 
 use link::Purpose;
 use rustix::process::Signal;
-use tests::{Grid, Http, Started, WorkerGateway, eventually, free_addresses};
+use tests::{Grid, Http, WorkerGateway, eventually, free_addresses};
 
 use super::pair::Pair;
 use super::worker;
-
-/// The settings of a worker that nobody sits at.
-const DEDICATED: &str = include_str!("../../../configs/worker-dedicated.toml");
 
 /// The longest that anything here may take.
 const LONG: Duration = Duration::from_secs(60);
@@ -443,29 +440,8 @@ fn a_takeover_by_the_other_master_is_the_gateways_business_and_its_workers_stay_
     ];
     pair.run("user", &login).expect_code(0);
 
-    let (address, _) = free_addresses();
-    let serve = |who: &str, args: &[&str]| {
-        let mut command = pair.command(who);
-        Started::server(command.args(args).arg("--tied"), &pair.log(who))
-    };
-    let token = pair.token("gateway");
-    let join = [
-        "gateway", "start", "--master", &both, "--join", &token, "--listen", &address,
-    ];
-    let _gateway = serve("gw1", &join);
-    eventually("the gateway is connected", LONG, || {
-        pair.said("gw1")
-            .contains(" connected to the master")
-            .then_some(())
-    });
-    let config = format!("{}\n{DEDICATED}", super::PLAIN);
-    fs::write(pair.dir.path().join("pc.toml"), config).expect("a file of the test's own");
-    let token = pair.token("worker");
-    let join = [
-        "worker", "start", "--name", "pc", "--slots", "2", "--config", "pc.toml", "--master",
-        &address, "--join", &token,
-    ];
-    let _worker = serve("pc", &join);
+    let (_gateway, address) = pair.gateway("gw1");
+    let _worker = pair.worker("pc", &address);
     pair.until_worker_is_back();
 
     let (job, file) = pair.submit(12, 1.0);

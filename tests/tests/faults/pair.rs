@@ -122,14 +122,34 @@ impl Pair {
         let login = ["login", "--master", &both, "--join", &token];
         self.run("user", &[&login[..], &["--name", "user"]].concat())
             .expect_code(0);
+        self.worker = Some(self.worker("pc", &both));
+        self.until_worker_is_back();
+    }
+
+    /// A worker with two slots that joins at these addresses.
+    pub(crate) fn worker(&self, who: &str, masters: &str) -> Started {
         let config = format!("{}\n{WORKER}", super::PLAIN);
         fs::write(self.dir.path().join("pc.toml"), config).expect("a file of the test's own");
         let token = self.token("worker");
-        let mut command = self.command("pc");
-        command.args(["worker", "start", "--tied", "--name", "pc", "--slots", "2"]);
-        command.args(["--config", "pc.toml", "--master", &both, "--join", &token]);
-        self.worker = Some(Started::server(&mut command, &self.log("pc")));
-        self.until_worker_is_back();
+        let mut command = self.command(who);
+        command.args(["worker", "start", "--tied", "--name", who, "--slots", "2"]);
+        command.args(["--config", "pc.toml", "--master", masters, "--join", &token]);
+        Started::server(&mut command, &self.log(who))
+    }
+
+    /// A gateway that knows both masters and is connected to one, and the address at which it takes workers.
+    pub(crate) fn gateway(&self, who: &str) -> (Started, String) {
+        let (address, _) = free_addresses();
+        let token = self.token("gateway");
+        let mut command = self.command(who);
+        command.args(["gateway", "start", "--tied", "--listen", &address]);
+        command.args(["--master", &self.both(), "--join", &token]);
+        let process = Started::server(&mut command, &self.log(who));
+        eventually("the gateway is connected", LONG, || {
+            let told = self.said(who);
+            told.contains(" connected to the master").then_some(())
+        });
+        (process, address)
     }
 
     pub(crate) fn both(&self) -> String {
@@ -314,7 +334,12 @@ impl Pair {
 
     /// The number of times that the worker was let in.
     pub(crate) fn joins(&self) -> usize {
-        self.said("pc").matches("joined the master").count()
+        self.joins_of("pc")
+    }
+
+    /// The same of this worker.
+    pub(crate) fn joins_of(&self, who: &str) -> usize {
+        self.said(who).matches("joined the master").count()
     }
 
     pub(crate) fn until_worker_is_back(&self) {
