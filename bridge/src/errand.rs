@@ -147,7 +147,14 @@ impl CarriedAttempt {
     async fn go(&mut self, client: &Client) -> Result<AttemptEnding, Obstacle> {
         let job = match self.job {
             Some(job) => job,
-            None => self.place(client).await?,
+            None => {
+                let (job, nowhere) = self.place(client).await?;
+                if let Some(why) = nowhere {
+                    self.give_up(client, job, &why).await?;
+                }
+                self.note(job).await;
+                job
+            }
         };
 
         let mut news = self.shared.standings.watch(job);
@@ -174,8 +181,9 @@ impl CarriedAttempt {
         self.collect(client, output, ending).await
     }
 
-    /// Makes the attempt a job of the other grid, or finds the job that it is.
-    async fn place(&mut self, client: &Client) -> Result<JobId, Obstacle> {
+    /// Makes the attempt a job of the other grid, or finds the job that it is; with the reason why no host there suits it,
+    /// if none does.
+    async fn place(&mut self, client: &Client) -> Result<(JobId, Option<String>), Obstacle> {
         let unnamed = UnnamedPuts::over(client.connection());
         if !self.noted {
             self.bring_inputs(client, &unnamed).await?;
@@ -201,8 +209,8 @@ impl CarriedAttempt {
         }
     }
 
-    /// Submits the attempt, whose inputs are there, and notes its job.
-    async fn submit(&mut self, client: &Client) -> Result<JobId, Obstacle> {
+    /// Submits the attempt, whose inputs are there. Returns what [`Self::place`] does.
+    async fn submit(&self, client: &Client) -> Result<(JobId, Option<String>), Obstacle> {
         let Shared { grids, label, .. } = &*self.shared;
         let spec = order::command(&self.entry, grids)
             .map(|command| order::job(&self.entry, command, grids));
@@ -213,20 +221,35 @@ impl CarriedAttempt {
             disclosed: false,
             dry_run: false,
         };
-        let (job, again, nowhere) = match client.ask(&submit).await?.pop() {
+        match client.ask(&submit).await?.pop() {
             Some(Reply::Submitted {
                 job: Some(job),
                 again,
                 nowhere,
                 ..
-            }) => (job, again, nowhere),
-            other => return Err(unexpected(other.as_ref()).into()),
-        };
-
-        if let Some(why) = nowhere {
-            self.give_up(client, job, &why).await?;
+            }) => {
+                tracing::info!(attempt = %self.id(), %job, again, "an attempt is a job of the other grid");
+                Ok((job, nowhere))
+            }
+            other => Err(unexpected(other.as_ref()).into()),
         }
+    }
 
+    /// Cancels a job that waits for a host that does not exist. Only once that was answered the attempt is over: until
+    /// then the job may still run.
+    async fn give_up(&self, client: &Client, job: JobId, why: &str) -> Result<(), Obstacle> {
+        if other::standing(client, job).await? != Some(JobStanding::Waits) {
+            return Ok(());
+        }
+        other::cancel(client, job)
+            .await
+            .map_err(Obstacle::Passing)?;
+        let why = elsewhere(&format!("no host suits it: {why}"));
+        Err(Obstacle::Final(Outcome::NotStarted(why)))
+    }
+
+    /// Notes the job that the attempt has become.
+    async fn note(&mut self, job: JobId) {
         let id = self.id();
         let shared = Arc::clone(&self.shared);
         if let Err(error) = off(move || shared.journal.note(id, job)).await {
@@ -234,19 +257,7 @@ impl CarriedAttempt {
             tracing::warn!(attempt = %id, %job, %error, "a job cannot be noted");
         }
         self.job = Some(job);
-        tracing::info!(attempt = %id, %job, again, "an attempt is a job of the other grid");
         self.report_scratch();
-        Ok(job)
-    }
-
-    /// Cancels a job that waits for a host that does not exist.
-    async fn give_up(&self, client: &Client, job: JobId, why: &str) -> Result<(), Obstacle> {
-        if other::standing(client, job).await? != Some(JobStanding::Waits) {
-            return Ok(());
-        }
-        other::cancel(client, job).await?;
-        let why = elsewhere(&format!("no host suits it: {why}"));
-        Err(Obstacle::Final(Outcome::NotStarted(why)))
     }
 
     /// States that were saved in this grid stay here.
@@ -359,7 +370,10 @@ impl CarriedAttempt {
             }
 
             if *self.end.borrow() && !cancelled {
-                other::cancel(client, job).await?;
+                // For whatever reason it is refused, the job runs on.
+                other::cancel(client, job)
+                    .await
+                    .map_err(Obstacle::Passing)?;
                 cancelled = true;
                 continue;
             }

@@ -271,20 +271,13 @@ pub(crate) async fn output(client: &Client, job: JobId) -> Result<Option<OutputV
 /// Cancels a job; one that is settled or gone stays as it is.
 ///
 /// # Errors
-/// If the connection is gone.
+/// If the master refuses, so that the job may run on, or the connection is gone.
 pub(crate) async fn cancel(client: &Client, job: JobId) -> Result<(), LinkError> {
     let cancel = Request::Cancel {
         jobs: only(job),
         tasks: None,
     };
-    match client.ask(&cancel).await {
-        Ok(_) => Ok(()),
-        Err(LinkError::Refused(refusal)) => {
-            tracing::debug!(%job, %refusal, "not cancelled");
-            Ok(())
-        }
-        Err(error) => Err(error),
-    }
+    there(client.ask(&cancel).await).map(drop)
 }
 
 /// Returns the hosts of the other grid.
