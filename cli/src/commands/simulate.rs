@@ -161,7 +161,7 @@ pub fn threads(asked: Option<u32>) -> usize {
 /// The failure of an experiment that could not be made.
 pub fn failed(error: &GridError) -> Failure {
     match error {
-        GridError::Source { .. } => Failure::usage(
+        GridError::Source { .. } | GridError::Clock(_) => Failure::usage(
             error.to_string(),
             "correct the trace, or choose another one",
         ),

@@ -318,6 +318,24 @@ fn a_bad_trace_is_refused_with_its_file_its_line_and_the_reason() {
 }
 
 #[test]
+fn clock_rates_in_another_unit_are_refused_with_file_and_line() {
+    let grid = Grid::start();
+    let dir = trace(&grid, "hertz", "fast,0,9000,1,1\nslow,0,9000,1,1\n");
+    let clocks = "host,clock_mhz\nfast,3000\nslow,1500000000\n";
+    let hosts = grid.file("hertz/hosts.csv", clocks).display().to_string();
+    for asked in [
+        &["trace", "stats", &dir][..],
+        &["simulate", "--policy", "FCFS", "--trace", &dir],
+        &["simulate", "--policy", "FCFS", "--platform", &hosts],
+    ] {
+        let refused = grid.deskgrid(asked).expect_code(2).stderr;
+        for words in ["hosts.csv, line 3", "is 1500000000 MHz", "another unit"] {
+            assert!(refused.contains(words), "`{words}` in: {refused}");
+        }
+    }
+}
+
+#[test]
 fn statistics_of_a_trace_and_of_a_model_have_the_contracts_fields() {
     let grid = Grid::start();
     let dir = trace(
