@@ -540,6 +540,14 @@ fn flags_that_a_command_would_not_heed_are_refused() {
             &["--hosts", "pc-1"],
             "--hosts",
         ),
+        (&stats, &["--format", "fta"], "--format"),
+        (
+            &["trace", "stats"],
+            &["--format", "fta", "--since", "7d"],
+            "PATH",
+        ),
+        (&["trace", "stats", &dir], &["--seed", "7"], "--seed"),
+        (&["trace", "stats"], &["--seed", "7"], "--platform"),
         (&simulate, &["--trace", &dir, "--hosts", "10"], "--hosts"),
         (
             &simulate,
@@ -550,6 +558,9 @@ fn flags_that_a_command_would_not_heed_are_refused() {
         let refused = grid.deskgrid(command.iter().chain(words)).expect_code(2);
         assert!(refused.stderr.contains(named), "{}", refused.stderr);
     }
+
+    let seeded = [&stats[..], &["--seed", "7"]].concat();
+    assert_eq!(grid.json(seeded)["hosts"], Value::from(220));
 
     let asked = ["trace", "stats", &dir, "--since", "2026-02-30"];
     let refused = grid.deskgrid(asked).expect_code(2).stderr;
