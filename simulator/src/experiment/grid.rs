@@ -155,7 +155,8 @@ pub struct RunRow {
     pub makespan_s: Option<f64>,
     /// The time from its start to the trace's end, in seconds.
     pub horizon_s: f64,
-    /// The least possible makespan; `None` if the trace ends before it.
+    /// The least possible makespan of tasks that do not checkpoint; `None` if the trace ends before
+    /// it.
     pub optimal_s: Option<f64>,
     /// The makespan that the predictor of Kondo et al. 2004, section 5.2, expects: of the hosts
     /// that are ready at the start, at the mean rate that hosts had while they were up on the eve;

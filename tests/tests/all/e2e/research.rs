@@ -126,6 +126,50 @@ fn an_unfinishable_run_is_reported_as_unfinished_with_the_reason() {
 }
 
 #[test]
+fn tasks_that_checkpoint_may_be_done_before_the_optimum_and_the_table_says_so() {
+    let grid = Grid::start();
+    // Hosts are up for ten minutes at a time, in which none is done with a task of this size.
+    let segments: String = (0..20)
+        .flat_map(|n| ["fast", "slow"].map(|host| (host, n * 660)))
+        .map(|(host, from)| {
+            let down = from + 600;
+            let to = from + 660;
+            format!("{host},{from},{down},1,1\n{host},{down},{to},0,0\n")
+        })
+        .collect();
+    let dir = trace(&grid, "outages", &segments);
+    let asked = [
+        "simulate",
+        "--trace",
+        &dir,
+        "--policy",
+        "OPTIMAL,FCFS",
+        "--tasks",
+        "1",
+        "--size",
+        "30m",
+        "--start",
+        "0",
+    ];
+    let kept = [&asked[..], &["--checkpoint"]].concat();
+    let answer = grid.json(&kept);
+    let best = &answer["rows"][0];
+    let row = &answer["rows"][1];
+    assert_eq!(
+        (&best["policy"], &best["finished"]),
+        (&Value::from("OPTIMAL"), &Value::Bool(false)),
+        "{best}"
+    );
+    assert_eq!(row["finished"], true, "{row}");
+
+    let note = "OPTIMAL is of tasks that begin anew after an outage";
+    let said = grid.deskgrid(&kept).expect_code(0).stdout;
+    assert!(said.contains(note), "{said}");
+    let said = grid.deskgrid(asked).expect_code(1).stdout;
+    assert!(!said.contains(note), "{said}");
+}
+
+#[test]
 fn a_short_trace_is_simulated_from_its_first_half_and_the_makespan_is_shown() {
     let grid = Grid::start();
     let dir = trace(&grid, "hour", "fast,0,3600,1,1\nslow,0,3600,1,1\n");
