@@ -80,6 +80,21 @@ fn a_suspended_task_goes_on_where_it_was() {
 }
 
 #[test]
+fn a_task_stays_suspended_while_its_owner_is_there_and_another_host_is_idle() {
+    let fast: &[_] = &[
+        (0.0, 100.0, 1.0),
+        (100.0, 10_000.0, 0.0),
+        (10_000.0, 20_000.0, 1.0),
+    ];
+    let world = prepared(&[(3_000.0, fast), (1_500.0, &always())]);
+    // 60 s at twice the speed before the owner comes, 90 s after.
+    close(
+        makespan(&world, &Run::new(0.0, 1, 300.0, "PRI-CR")),
+        10_090.0,
+    );
+}
+
+#[test]
 fn the_start_cost_passes_while_the_owner_is_there() {
     let world = prepared(&[(
         1_500.0,
