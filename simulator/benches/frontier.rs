@@ -211,7 +211,10 @@ fn last_task(trace: &Trace, run: &Run<'_>) -> Option<[f64; 7]> {
     let oracle = Oracle::new(trace, run.start_s, run.work_s, START_COST_S, 1);
     let least_s = oracle.makespan_s(run.tasks)?;
     let outcome = Simulator::default()
-        .run(&PreparedTrace::new(trace), run)
+        .run(
+            &PreparedTrace::new(trace).expect("clock rates that hosts have"),
+            run,
+        )
         .expect("a policy of the catalogue");
     let delivered = outcome.story.iter();
     let last = delivered.filter(|story| story.fate == AttemptFate::Delivered);

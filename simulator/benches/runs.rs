@@ -41,7 +41,8 @@ fn main() {
 
     let source = Generated::named("sdsc", "default", SEED, HOSTS)
         .expect("a platform and a model that there are");
-    let world = PreparedTrace::new(&source.day(101).expect("generated days are there"));
+    let world = PreparedTrace::new(&source.day(101).expect("generated days are there"))
+        .expect("clock rates that hosts have");
     for row in scheduler::catalogue().iter().filter(|row| wanted(row.name)) {
         let reports = row.reports().is_some();
         let (number, aim) = if reports {
@@ -128,7 +129,8 @@ fn completions(tasks: u32) {
     let world = PreparedTrace::new(&Trace {
         hosts: (0..10_000).map(host).collect(),
         ..Trace::default()
-    });
+    })
+    .expect("clock rates that hosts have");
     let mut simulator = Simulator::default();
     let rate = |_| {
         let began = clock();

@@ -50,7 +50,7 @@ fn main() {
         for hosts in &counts {
             let source = Generated::named(platform, "default", SEED, *hosts).expect("it is known");
             let trace = source.day(DAY).expect("generated days are there");
-            let world = PreparedTrace::new(&trace);
+            let world = PreparedTrace::new(&trace).expect("clock rates that hosts have");
             for crowd in &crowds {
                 let tasks = (*hosts as f64 * crowd).ceil().max(1.0) as u32;
                 for policy in &policies {

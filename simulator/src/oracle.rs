@@ -1,6 +1,7 @@
 //! The least possible makespan, with full knowledge of the trace (Kondo et al. 2004, section 3.4):
 //! each slot takes task after task as early as it can and only if it will finish, and the T-th
-//! completion of all slots is the optimum.
+//! completion of all slots is the optimum. Tasks keep nothing over an outage: those that checkpoint
+//! may be done before it.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;

@@ -15,6 +15,9 @@ mod write;
 
 use std::sync::Arc;
 
+use common::Speed;
+use common::units::{BadSpeed, REFERENCE_MHZ};
+
 pub use error::{Flaw, TraceError};
 pub use read::read_clocks_mhz;
 
@@ -154,6 +157,14 @@ impl TracedHost {
             segments,
             notes: Vec::new(),
         }
+    }
+
+    /// The speed of its processor.
+    ///
+    /// # Errors
+    /// If its clock rate is so low or so high that there is no such [`Speed`].
+    pub fn speed(&self) -> Result<Speed, BadSpeed> {
+        Speed::new(self.clock_mhz / REFERENCE_MHZ)
     }
 
     /// Each segment with its [`Note`], which is empty where there is none.

@@ -55,7 +55,8 @@ pub(crate) struct SimulateArgs {
     /// 16 processors and 4 to 64 GiB, and as many slots as processors [default: one slot a host]
     #[arg(long, value_name = "KEY=VALUE,..")]
     pub needs: Option<String>,
-    /// Let tasks keep their state, and go on elsewhere from the state at the last heartbeat
+    /// Let tasks keep their state, and go on elsewhere from the state at the last heartbeat;
+    /// OPTIMAL keeps none over an outage, so that a policy may take less time
     #[arg(long)]
     pub checkpoint: bool,
     /// Number of threads; the results are the same with any number [default: one for each
@@ -78,5 +79,5 @@ Examples:
   deskgrid simulate --platform lab --policy EXCL-PRED-TO:revert=0.5 --checkpoint
   deskgrid simulate --platform sdsc --policy OPTIMAL,FCFS --needs cpus=2,mem=6G
 The scheduler is the one that runs live; only the hosts and the time are simulated. Makespans are \
-compared with the least that is possible on the same trace. MAKESPAN is the median of the runs, of which those that did \
+compared with the least that is possible on the same trace without checkpoints. MAKESPAN is the median of the runs, of which those that did \
 not finish count as the longest.";

@@ -96,12 +96,14 @@ pub(crate) struct ImportArgs {
 
 /// The flags of `deskgrid trace stats`.
 #[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("generated").args(["platform", "model"]).multiple(true))]
 pub(crate) struct StatsArgs {
     /// The trace
     #[arg(value_name = "PATH", conflicts_with_all = ["platform", "model"])]
     pub path: Option<PathBuf>,
     /// The format of the trace
     #[arg(long, value_name = "FORMAT", default_value = "csv")]
+    #[arg(requires = "path", conflicts_with_all = ["platform", "model"])]
     pub format: Read,
     /// The part of the trace to measure; generated hosts have none.
     #[command(flatten)]
@@ -121,6 +123,7 @@ pub(crate) struct StatsArgs {
     pub model: Option<String>,
     /// Seed of everything that is random
     #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(requires = "generated", conflicts_with = "path")]
     pub seed: u64,
 }
 

@@ -32,6 +32,9 @@ const ROOM_S: f64 = 86_400.0;
 /// The name of the optimal schedule in the list of policies.
 const OPTIMAL: &str = "OPTIMAL";
 
+/// The note below the table where tasks checkpoint.
+const OF_CHECKPOINTS: &str = "\nOPTIMAL is of tasks that begin anew after an outage, and with --checkpoint they go on: a policy may take less time, and TIMES OPTIMAL be below 1.\n";
+
 /// The answer of `deskgrid simulate`.
 #[derive(Serialize)]
 struct SimulateAnswer {
@@ -137,7 +140,10 @@ pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failur
             .map(|summary| summary_json(&grid, &rows, summary, trace.as_ref()))
             .collect(),
     };
-    let text = || text(&answer, context.out.color());
+    let text = || {
+        let note = if args.checkpoint { OF_CHECKPOINTS } else { "" };
+        text(&answer, context.out.color()) + note
+    };
     context.out.show(&answer, text, || {
         answer
             .rows
@@ -161,7 +167,7 @@ pub fn threads(asked: Option<u32>) -> usize {
 /// The failure of an experiment that could not be made.
 pub fn failed(error: &GridError) -> Failure {
     match error {
-        GridError::Source { .. } => Failure::usage(
+        GridError::Source { .. } | GridError::Clock(_) => Failure::usage(
             error.to_string(),
             "correct the trace, or choose another one",
         ),

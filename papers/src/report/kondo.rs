@@ -327,7 +327,8 @@ fn curves(study: &Study) -> Result<[Figure; 2], GridError> {
         site: "sdsc".into(),
         why,
     };
-    let world = PreparedTrace::new(&source.day(FIRST_DAY).map_err(missing)?);
+    let day = source.day(FIRST_DAY).map_err(missing)?;
+    let world = PreparedTrace::new(&day).map_err(GridError::Clock)?;
     let start_s = Day::spread(study.seed, FIRST_DAY, 1, 1)
         .first()
         .map_or(0.0, |day| day.starts_s[0]);

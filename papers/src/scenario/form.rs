@@ -1,5 +1,6 @@
 //! The forms of scenario files ([`Scenario`]) and their reader.
 
+use common::Speed;
 use scheduler::policy::{LimitSource, Policy};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -334,12 +335,8 @@ impl ScenarioHosts {
             ScenarioHosts::Equal(hosts) => check_hosts(*hosts as usize),
             ScenarioHosts::Speeds(speeds) => {
                 check_hosts(speeds.len())?;
-                let bad = speeds
-                    .iter()
-                    .find(|speed| !speed.is_finite() || **speed <= 0.0);
-                bad.map_or(Ok(()), |bad| {
-                    Err(format!("{bad} is no speed: it must be greater than 0"))
-                })
+                let bad = speeds.iter().find_map(|speed| Speed::new(*speed).err());
+                bad.map_or(Ok(()), |bad| Err(bad.to_string()))
             }
         }
     }

@@ -267,7 +267,11 @@ impl OnGrid {
             asks: &asks,
             ..Run::new(first.at, tasks, work_s, policy)
         };
-        match Simulator::default().run(&PreparedTrace::new(&self.trace()), &run) {
+        let world = match PreparedTrace::new(&self.trace()) {
+            Ok(world) => world,
+            Err(why) => return json!({ "refused": why.to_string() }),
+        };
+        match Simulator::default().run(&world, &run) {
             Ok(outcome) => told(&outcome, first.at),
             Err(why) => json!({ "refused": why.to_string() }),
         }

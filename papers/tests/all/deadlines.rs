@@ -278,6 +278,10 @@ fn an_invalid_scenario_is_refused_with_the_reason() {
             "promises no deadlines",
         ),
         (
+            "{\"hosts\": [1, 10000000], \"bags\": []}",
+            "10000000 is not a speed",
+        ),
+        (
             "{\"hosts\": 1, \"bags\": [{\"at\": 5, \"tasks\": [[1, 1]]}, {\"at\": 4, \"tasks\": [[1, 1]]}]}",
             "order",
         ),

@@ -62,10 +62,9 @@ impl Generated {
             why,
         };
         let day = |day| {
-            Ok((
-                day,
-                PreparedTrace::new(&self.day(day).map_err(|why| named(day, why))?),
-            ))
+            let trace = self.day(day).map_err(|why| named(day, why))?;
+            let world = PreparedTrace::new(&trace).map_err(GridError::Clock)?;
+            Ok((day, world))
         };
         let days: Vec<(u32, PreparedTrace)> = (1..=days).map(day).collect::<Result<_, _>>()?;
 

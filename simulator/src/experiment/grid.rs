@@ -4,6 +4,7 @@
 
 use common::Span;
 use common::needs::{Capacity, Needs};
+use common::units::BadSpeed;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use scheduler::experience::TrackRecord;
@@ -154,7 +155,8 @@ pub struct RunRow {
     pub makespan_s: Option<f64>,
     /// The time from its start to the trace's end, in seconds.
     pub horizon_s: f64,
-    /// The least possible makespan; `None` if the trace ends before it.
+    /// The least possible makespan of tasks that do not checkpoint; `None` if the trace ends before
+    /// it.
     pub optimal_s: Option<f64>,
     /// The makespan that the predictor of Kondo et al. 2004, section 5.2, expects: of the hosts
     /// that are ready at the start, at the mean rate that hosts had while they were up on the eve;
@@ -189,7 +191,7 @@ impl RunRow {
 }
 
 /// The reasons why a grid has no rows.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum GridError {
     /// A trace cannot be had.
     #[error("no trace for day {day} of {site}: {why}")]
@@ -201,6 +203,9 @@ pub enum GridError {
         /// The cause.
         why: SourceError,
     },
+    /// A trace has a host that cannot be simulated.
+    #[error("a clock rate of the trace cannot be simulated: {0}")]
+    Clock(BadSpeed),
     /// The scheduler refused the job.
     #[error("{policy}: {why}")]
     Run {
@@ -249,11 +254,12 @@ impl PolicyGrid<'_> {
             .checked_sub(1)
             .map(|eve| self.trace(site, eve))
             .transpose()?;
-        let records = eve.map(|eve| track_records(&PreparedTrace::new(&eve)));
-        let world = PreparedTrace::new(&trace);
+        let eve = eve.map(|eve| prepared(&eve)).transpose()?;
+        let records = eve.as_ref().map(track_records);
+        let world = prepared(&trace)?;
         let sizes = (self.needs.as_ref()).map(|_| OFFICE.draw(self.seed, trace.hosts.len()));
         let places = self.places(trace, sizes.as_deref());
-        let slots = sizes.as_ref().map(|_| PreparedTrace::new(&places));
+        let slots = sizes.as_ref().map(|_| prepared(&places)).transpose()?;
         let slots = slots.as_ref().unwrap_or(&world);
 
         let rate = records.as_deref().and_then(mean_rate);
@@ -352,6 +358,10 @@ impl Day {
         starts_s.sort_by(f64::total_cmp);
         Day { day, starts_s }
     }
+}
+
+fn prepared(trace: &Trace) -> Result<PreparedTrace, GridError> {
+    PreparedTrace::new(trace).map_err(GridError::Clock)
 }
 
 /// The mean rate of the hosts that were up at all.

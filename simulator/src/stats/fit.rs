@@ -91,10 +91,18 @@ impl Lognormal {
             .filter(|value| **value > 0.0)
             .map(|value| value.ln())
             .collect();
-        let count = logs.len().max(1) as f64;
+
+        // Not by their deviation: rounded, the mean of equal numbers may differ from each of them.
+        let least = logs.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        if least >= most {
+            return None;
+        }
+
+        let count = logs.len() as f64;
         let mu = logs.iter().sum::<f64>() / count;
         let sigma = (logs.iter().map(|log| (log - mu).powi(2)).sum::<f64>() / count).sqrt();
-        (sigma > 0.0).then_some(Lognormal { mu, sigma })
+        Some(Lognormal { mu, sigma })
     }
 }
 

@@ -86,7 +86,9 @@ pub enum Flaw {
         before: usize,
     },
     /// A clock rate that no processor has.
-    #[error("the clock of host {host:?} is {clock_mhz} MHz: it must be greater than zero")]
+    #[error(
+        "the clock of host {host:?} is {clock_mhz} MHz: it must lie between 1 and 100000; convert it if it is in another unit"
+    )]
     Clock {
         /// The host.
         host: String,

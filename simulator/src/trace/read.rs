@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::draft::checked_clock;
 use super::moment::LATEST_S;
 use super::{Flaw, Segment, Trace, TraceError, TracedHost};
 
 impl Trace {
-    /// Reads the trace in `dir`: `hosts.csv` with the columns `host,clock_mhz` (MHz), and
-    /// `availability.csv` with `host,start_s,end_s,host_available,cpu_fraction` (seconds from the
-    /// trace's start, 0 or 1, part of the processor). The segments of a host begin at 0 and follow
-    /// each other without gaps; those of different hosts may be interleaved.
+    /// Reads the trace in `dir`: `hosts.csv` with the columns `host,clock_mhz` (MHz, from
+    /// 1 to 100,000), and `availability.csv` with
+    /// `host,start_s,end_s,host_available,cpu_fraction` (seconds from the trace's start, 0 or 1,
+    /// part of the processor). The segments of a host begin at 0 and follow each other without
+    /// gaps; those of different hosts may be interleaved.
     ///
     /// # Errors
     /// If a file cannot be read, or has invalid contents; the error then names the line.
@@ -100,14 +102,7 @@ fn host(name: &str, clock: &str) -> Result<TracedHost, Flaw> {
     if name.is_empty() {
         return Err(Flaw::NoName);
     }
-    let name = name.to_owned();
-    let clock_mhz = number("clock_mhz", clock)?;
-    if clock_mhz <= 0.0 {
-        return Err(Flaw::Clock {
-            host: name,
-            clock_mhz,
-        });
-    }
+    let clock_mhz = checked_clock(name, number("clock_mhz", clock)?)?;
     Ok(TracedHost::new(name, clock_mhz, Vec::new()))
 }
 

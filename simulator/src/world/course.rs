@@ -2,12 +2,12 @@
 //! that each host could give, and every change of every host in one list. No run changes any of it.
 
 use common::host::{OwnerState, Status, YieldReason};
-use common::units::REFERENCE_MHZ;
+use common::units::BadSpeed;
 use common::{Span, Speed, Time};
 
 use scheduler::experience::Habit;
 
-use crate::trace::{Segment, Trace};
+use crate::trace::{Segment, Trace, TracedHost};
 
 /// The processor share below which tasks are suspended (Kondo et al. 2004, section 3.1: "<1 % CPU
 /// availability").
@@ -82,19 +82,12 @@ pub(super) struct SteadyInterval {
 impl PreparedTrace {
     /// Prepares the world of a trace. Times are rounded to microseconds; a host is down in the gaps
     /// between its segments.
-    pub fn new(trace: &Trace) -> Self {
-        let course = |host: &crate::trace::TracedHost| {
-            let speed = Speed::new(host.clock_mhz / REFERENCE_MHZ).unwrap_or(Speed::REFERENCE);
-            let stretches = stretches(&host.segments);
-            let starts = stretches.iter().map(|stretch| stretch.start).collect();
-            HostCourse {
-                speed,
-                starts,
-                pasts: pasts(&stretches),
-                stretches,
-            }
-        };
-        let courses: Vec<HostCourse> = trace.hosts.iter().map(course).collect();
+    ///
+    /// # Errors
+    /// If there is no speed of a host's clock rate.
+    pub fn new(trace: &Trace) -> Result<Self, BadSpeed> {
+        let courses = trace.hosts.iter().map(HostCourse::of);
+        let courses: Vec<HostCourse> = courses.collect::<Result<_, _>>()?;
         let mut changes = Vec::new();
 
         for (host, course) in (0..).zip(&courses) {
@@ -117,11 +110,11 @@ impl PreparedTrace {
         changes.sort_unstable();
         let ends = courses.iter().filter_map(|course| course.stretches.last());
         let end = ends.map(|last| last.start).max().unwrap_or_default();
-        PreparedTrace {
+        Ok(PreparedTrace {
             courses,
             changes,
             end,
-        }
+        })
     }
 
     /// The number of hosts.
@@ -284,6 +277,19 @@ fn pasts(stretches: &[SteadyInterval]) -> Vec<Habit> {
 }
 
 impl HostCourse {
+    /// Prepares one host.
+    fn of(host: &TracedHost) -> Result<Self, BadSpeed> {
+        let speed = host.speed()?;
+        let stretches = stretches(&host.segments);
+        let starts = stretches.iter().map(|stretch| stretch.start).collect();
+        Ok(HostCourse {
+            speed,
+            starts,
+            pasts: pasts(&stretches),
+            stretches,
+        })
+    }
+
     /// The index of the stretch that contains `at`.
     pub(super) fn index(&self, at: Time) -> usize {
         self.starts

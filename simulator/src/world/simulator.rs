@@ -428,7 +428,8 @@ impl<'a, 'r, O: Observer> RunState<'a, 'r, O> {
     }
 
     /// Handles an owner who comes, goes, or leaves another share of the processor, on a host that
-    /// is up.
+    /// is up. Attempts that have begun stay suspended for as long as the owner does: the paper's
+    /// model gives nothing back, as a live worker does after `evict_after`.
     fn on_turned(&mut self, place: usize, ready: bool) {
         if !ready {
             self.give_back(place);

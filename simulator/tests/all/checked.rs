@@ -116,7 +116,8 @@ fn the_model_agrees_with_every_step_of_absences() {
 #[test]
 fn the_model_agrees_with_every_step_of_the_world_of_traces() {
     let source = Generated::named("sdsc", "default", 1, 12).expect("a platform and a model");
-    let world = PreparedTrace::new(&source.day(101).expect("generated days are there"));
+    let world = PreparedTrace::new(&source.day(101).expect("generated days are there"))
+        .expect("clock rates that hosts have");
     let asks = [
         UserRequest {
             at_s: 15_000.0,

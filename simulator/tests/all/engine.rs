@@ -9,7 +9,7 @@ use simulator::platform::sizes::OFFICE;
 use simulator::replay;
 use simulator::world::{AttemptFate, PreparedTrace, Run, RunOutcome, Simulator};
 
-use crate::grid::{always, shared_day, trace};
+use crate::grid::{always, prepared, shared_day, trace};
 
 /// Seconds between an answer and what may be taken for it: times are whole microseconds, and
 /// progress travels as a single-precision number.
@@ -36,7 +36,7 @@ fn a_task_takes_its_start_cost_and_its_work_at_the_hosts_speed_and_share() {
         (3_000.0, 1.0, 190.0),
         (1_500.0, 0.5, 640.0),
     ] {
-        let world = PreparedTrace::new(&trace(&[(mhz, &[(0.0, 10_000.0, cpu)])]));
+        let world = prepared(&[(mhz, &[(0.0, 10_000.0, cpu)])]);
         close(makespan(&world, &Run::new(0.0, 1, 300.0, "FCFS")), want);
         close(
             makespan(&world, &Run::new(77.25, 2, 300.0, "FCFS")),
@@ -46,43 +46,67 @@ fn a_task_takes_its_start_cost_and_its_work_at_the_hosts_speed_and_share() {
 }
 
 #[test]
+fn a_clock_rate_of_which_there_is_no_speed_is_refused() {
+    for mhz in [0.0, -1_500.0, 3e9, f64::NAN] {
+        let refused = PreparedTrace::new(&trace(&[(mhz, &always())]));
+        let why = refused.expect_err("no host has it").to_string();
+        assert!(why.contains("is not a speed"), "{mhz}: {why}");
+    }
+}
+
+#[test]
 fn a_suspended_task_goes_on_where_it_was() {
-    let world = PreparedTrace::new(&trace(&[(
+    let world = prepared(&[(
         1_500.0,
         &[
             (0.0, 100.0, 1.0),
             (100.0, 250.0, 0.0),
             (250.0, 10_000.0, 1.0),
         ],
-    )]));
+    )]);
 
     // 60 s before the owner comes, 240 s after.
     close(makespan(&world, &Run::new(0.0, 1, 300.0, "FCFS")), 490.0);
     // Less than one part in a hundred is as good as nothing.
-    let world = PreparedTrace::new(&trace(&[(
+    let world = prepared(&[(
         1_500.0,
         &[
             (0.0, 100.0, 1.0),
             (100.0, 250.0, 0.009),
             (250.0, 10_000.0, 1.0),
         ],
-    )]));
+    )]);
     close(makespan(&world, &Run::new(0.0, 1, 300.0, "FCFS")), 490.0);
 }
 
 #[test]
+fn a_task_stays_suspended_while_its_owner_is_there_and_another_host_is_idle() {
+    let fast: &[_] = &[
+        (0.0, 100.0, 1.0),
+        (100.0, 10_000.0, 0.0),
+        (10_000.0, 20_000.0, 1.0),
+    ];
+    let world = prepared(&[(3_000.0, fast), (1_500.0, &always())]);
+    // 60 s at twice the speed before the owner comes, 90 s after.
+    close(
+        makespan(&world, &Run::new(0.0, 1, 300.0, "PRI-CR")),
+        10_090.0,
+    );
+}
+
+#[test]
 fn the_start_cost_passes_while_the_owner_is_there() {
-    let world = PreparedTrace::new(&trace(&[(
+    let world = prepared(&[(
         1_500.0,
         &[(0.0, 20.0, 1.0), (20.0, 30.0, 0.0), (30.0, 10_000.0, 1.0)],
-    )]));
+    )]);
     close(makespan(&world, &Run::new(0.0, 1, 300.0, "FCFS")), 340.0);
 }
 
 #[test]
 fn a_failure_is_noticed_at_the_first_heartbeat_that_is_missed() {
     let fast: &[_] = &[(0.0, 100.5, 1.0), (100.5, 10_000.0, -1.0)];
-    let world = PreparedTrace::new(&trace(&[(3_000.0, fast), (1_500.0, &always())]));
+    let world = prepared(&[(3_000.0, fast), (1_500.0, &always())]);
     let asked = Run {
         story: true,
         ..Run::new(0.0, 1, 300.0, "PRI-CR")
@@ -115,7 +139,7 @@ fn a_failure_is_noticed_at_the_first_heartbeat_that_is_missed() {
 #[test]
 fn a_host_that_is_back_before_its_heartbeat_says_at_once_that_it_has_nothing() {
     let fast: &[_] = &[(0.0, 70.0, 1.0), (70.0, 90.0, -1.0), (90.0, 10_000.0, 1.0)];
-    let world = PreparedTrace::new(&trace(&[(3_000.0, fast), (1_500.0, &always())]));
+    let world = prepared(&[(3_000.0, fast), (1_500.0, &always())]);
     close(
         makespan(&world, &Run::new(0.0, 1, 300.0, "PRI-CR")),
         90.0 + 190.0,
@@ -124,16 +148,13 @@ fn a_host_that_is_back_before_its_heartbeat_says_at_once_that_it_has_nothing() {
 
 #[test]
 fn a_host_that_comes_up_is_used_at_once() {
-    let world = PreparedTrace::new(&trace(&[(
-        1_500.0,
-        &[(0.0, 1_000.0, -1.0), (1_000.0, 10_000.0, 1.0)],
-    )]));
+    let world = prepared(&[(1_500.0, &[(0.0, 1_000.0, -1.0), (1_000.0, 10_000.0, 1.0)])]);
     close(makespan(&world, &Run::new(0.0, 1, 300.0, "FCFS")), 1_340.0);
 }
 
 #[test]
 fn slots_compute_side_by_side() {
-    let world = PreparedTrace::new(&trace(&[(1_500.0, &always())]));
+    let world = prepared(&[(1_500.0, &always())]);
     close(
         makespan(
             &world,
@@ -151,10 +172,7 @@ fn a_stopped_copy_computes_on_until_its_host_reports() {
     // Both hosts have the only task at once. The first one gets a quarter of its processor and
     // would need 40 + 1,200 s; the second one is done at 340 s, and the first one hears of it at
     // 360 s.
-    let world = PreparedTrace::new(&trace(&[
-        (1_500.0, &[(0.0, 10_000.0, 0.25)]),
-        (1_500.0, &always()),
-    ]));
+    let world = prepared(&[(1_500.0, &[(0.0, 10_000.0, 0.25)]), (1_500.0, &always())]);
     let outcome = run(
         &world,
         &Run {
@@ -187,7 +205,7 @@ fn a_stopped_attempt_ends_at_a_heartbeat_of_its_host() {
     let Some(day) = shared_day("default-sdsc-0") else {
         return;
     };
-    let world = PreparedTrace::new(&day);
+    let world = PreparedTrace::new(&day).expect("clock rates that hosts have");
     let outcome = run(
         &world,
         &Run {
@@ -217,7 +235,7 @@ fn a_stopped_attempt_ends_at_a_heartbeat_of_its_host() {
 #[test]
 fn a_checkpoint_holds_the_work_up_to_the_last_heartbeat() {
     let fast: &[_] = &[(0.0, 100.5, 1.0), (100.5, 10_000.0, -1.0)];
-    let world = PreparedTrace::new(&trace(&[(3_000.0, fast), (1_500.0, &always())]));
+    let world = prepared(&[(3_000.0, fast), (1_500.0, &always())]);
     let asked = Run {
         checkpoint: true,
         ..Run::new(0.0, 1, 300.0, "PRI-CR")
@@ -244,7 +262,7 @@ fn an_impossible_bag_ends_unfinished_instead_of_hanging() {
         .collect();
     for segments in [never, suspended, &flapping, &[]] {
         for policy in scheduler::catalogue() {
-            let world = PreparedTrace::new(&trace(&[(1_500.0, segments), (900.0, segments)]));
+            let world = prepared(&[(1_500.0, segments), (900.0, segments)]);
             let outcome = run(&world, &Run::new(0.0, 3, 300.0, policy.name));
             assert_eq!(
                 (outcome.makespan_s, outcome.completions_s.len()),
@@ -255,7 +273,7 @@ fn an_impossible_bag_ends_unfinished_instead_of_hanging() {
         }
     }
 
-    let world = PreparedTrace::new(&trace(&[(1_500.0, &always())]));
+    let world = prepared(&[(1_500.0, &always())]);
     let early = Run {
         horizon_s: Some(339.0),
         ..Run::new(0.0, 1, 300.0, "FCFS")
@@ -267,7 +285,7 @@ fn an_impossible_bag_ends_unfinished_instead_of_hanging() {
 
 #[test]
 fn a_job_that_the_scheduler_does_not_take_is_an_error() {
-    let world = PreparedTrace::new(&trace(&[(1_500.0, &always())]));
+    let world = prepared(&[(1_500.0, &always())]);
     let refused = Simulator::default().run(&world, &Run::new(0.0, 1, 300.0, "NO-SUCH-POLICY"));
     assert!(
         refused
@@ -288,7 +306,7 @@ fn equal_runs_have_equal_outcomes_in_any_order() {
     let Some(day) = shared_day("default-sdsc-0") else {
         return;
     };
-    let world = PreparedTrace::new(&day);
+    let world = PreparedTrace::new(&day).expect("clock rates that hosts have");
     let mut used = Simulator::default();
 
     for policy in scheduler::catalogue() {
@@ -307,7 +325,7 @@ fn equal_runs_have_equal_outcomes_in_any_order() {
 fn heartbeats_that_say_nothing_new_change_nothing() {
     for name in ["default-sdsc-0", "default-gimps-0"] {
         let Some(day) = shared_day(name) else { return };
-        let world = PreparedTrace::new(&day);
+        let world = PreparedTrace::new(&day).expect("clock rates that hosts have");
         let mut simulator = Simulator::default();
 
         // One that asks for reports thinks again with each of them.
@@ -347,7 +365,7 @@ fn whether_predictions_are_asked_for_changes_no_run() {
     let Some(day) = shared_day("default-sdsc-0") else {
         return;
     };
-    let world = PreparedTrace::new(&day);
+    let world = PreparedTrace::new(&day).expect("clock rates that hosts have");
     for policy in scheduler::catalogue() {
         let quiet = Run::new(20_000.0, 120, 300.0, policy.name);
         let asked = Run {
@@ -375,7 +393,7 @@ fn a_recorded_run_replays_with_the_same_effects() {
     let Some(day) = shared_day("default-sdsc-0") else {
         return;
     };
-    let world = PreparedTrace::new(&day);
+    let world = PreparedTrace::new(&day).expect("clock rates that hosts have");
     for policy in scheduler::catalogue() {
         let asked = Run::new(20_000.0, 120, 300.0, policy.name);
         let (outcome, record) = Simulator::default().record(&world, &asked).expect("taken");
@@ -407,7 +425,7 @@ fn deskgrid_copies_a_task_that_is_stuck_on_a_loaded_or_suspended_host() {
     let suspended: &[_] = &[(0.0, 400.0, 1.0), (400.0, 100_000.0, 0.0)];
     for stuck in [loaded, suspended] {
         // The other host is slower, so that it is not taken at first.
-        let world = PreparedTrace::new(&trace(&[(1_500.0, stuck), (1_200.0, &always())]));
+        let world = prepared(&[(1_500.0, stuck), (1_200.0, &always())]);
         let asked = Run {
             watch: true,
             ..Run::new(0.0, 1, 900.0, "deskgrid")
@@ -426,7 +444,7 @@ fn needs(text: &str) -> Needs {
 
 #[test]
 fn a_host_runs_as_many_tasks_at_a_time_as_its_processors_and_its_memory_hold() {
-    let world = PreparedTrace::new(&trace(&[(1_500.0, &[(0.0, 100_000.0, 1.0)])]));
+    let world = prepared(&[(1_500.0, &[(0.0, 100_000.0, 1.0)])]);
     let sizes = [Capacity {
         cores: 4,
         memory_mib: 8_192,
@@ -458,7 +476,7 @@ fn on_an_office_of_different_pcs_every_policy_finishes_what_some_of_them_can_run
     let always = &[(0.0, 1e6, 1.0)][..];
     let host = |n: i32| (1_500.0 + 100.0 * f64::from(n), always);
     let hosts: Vec<_> = (0..20).map(host).collect();
-    let world = PreparedTrace::new(&trace(&hosts));
+    let world = prepared(&hosts);
     let needs = needs("cpus=3,mem=6G");
     for row in catalogue() {
         let run = Run {

@@ -12,7 +12,7 @@ use crate::grid::{Piece, shared_day, trace};
 fn no_policy_beats_the_optimum_on_the_shared_days() {
     for name in ["default-sdsc-0", "default-gimps-0"] {
         let Some(day) = shared_day(name) else { return };
-        let world = PreparedTrace::new(&day);
+        let world = PreparedTrace::new(&day).expect("clock rates that hosts have");
         for (start_s, tasks, work_s) in [
             (14_400.0, 100, 300.0),
             (16_000.5, 200, 900.0),
@@ -73,7 +73,7 @@ proptest! {
         let whole: Vec<(f64, &[Piece])> = cut.iter().map(|(mhz, pieces)| (*mhz, &pieces[..])).collect();
         let day = trace(&whole);
         let best_s = Oracle::new(&day, start_s, work_s, 40.0, 1).makespan_s(tasks).unwrap_or(f64::INFINITY);
-        let world = PreparedTrace::new(&day);
+        let world = PreparedTrace::new(&day).expect("clock rates that hosts have");
         let mut simulator = Simulator::default();
 
         for policy in scheduler::catalogue() {

@@ -176,6 +176,28 @@ fn tables_of_the_archive_are_read_by_position_with_padding_states_and_nodes() {
 }
 
 #[test]
+fn a_clock_rate_that_no_processor_has_is_refused_with_its_line_in_the_table_of_nodes() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let write =
+        |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect("written");
+    write(
+        "event_trace.tab",
+        "0\t0\t8\t1\tpc\t1\t1000000000\t1000000001\t2\n",
+    );
+    write(
+        "node.tab",
+        "# node_id\n8\t1\tpc\tNULL\tNULL\tNULL\t2400000000 MHz\tL\t1\t1\t1\t1\t1\t1\t1\tNULL\n",
+    );
+
+    let refused = Trace::read_fta(dir.path()).expect_err("no processor has it");
+    let message = refused.to_string();
+    assert!(
+        message.contains("node.tab, line 2: the clock of host \"pc\" is 2400000000 MHz"),
+        "{message}"
+    );
+}
+
+#[test]
 fn an_unexportable_trace_is_refused_with_its_line() {
     refused(
         Trace::read_fta,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use simulator::trace::{Segment, Trace, TracedHost};
+use simulator::world::PreparedTrace;
 
 /// Start and end in seconds, and the part of the processor; negative where the host is down.
 pub(crate) type Piece = (f64, f64, f64);
@@ -28,6 +29,11 @@ pub(crate) fn trace(hosts: &[(f64, &[Piece])]) -> Trace {
         hosts: hosts.iter().enumerate().map(host).collect(),
         ..Trace::default()
     }
+}
+
+/// The world of such a trace.
+pub(crate) fn prepared(hosts: &[(f64, &[Piece])]) -> PreparedTrace {
+    PreparedTrace::new(&trace(hosts)).expect("clock rates that hosts have")
 }
 
 /// A host that is there for itself.

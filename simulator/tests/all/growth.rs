@@ -24,7 +24,10 @@ fn measured(hosts: usize) -> (f64, f64) {
         ..Run::new(START_S, tasks, WORK_S, "deskgrid")
     };
     let outcome = Simulator::default()
-        .run(&PreparedTrace::new(&trace), &run)
+        .run(
+            &PreparedTrace::new(&trace).expect("clock rates that hosts have"),
+            &run,
+        )
         .expect("a policy of the catalogue");
 
     let least_s = Oracle::new(&trace, START_S, WORK_S, 40.0, 1)

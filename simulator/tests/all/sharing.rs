@@ -36,8 +36,10 @@ fn ask(at_s: f64, tasks: u32, policy: &str) -> UserRequest<'_> {
 
 fn days() -> impl Iterator<Item = PreparedTrace> {
     let source = Generated::named("sdsc", "default", 1, HOSTS).expect("a platform and a model");
-    (100..103)
-        .map(move |day| PreparedTrace::new(&source.day(day).expect("generated days are there")))
+    (100..103).map(move |day| {
+        PreparedTrace::new(&source.day(day).expect("generated days are there"))
+            .expect("clock rates that hosts have")
+    })
 }
 
 /// A run in which somebody floods the grid with 2,000 tasks, and these requests follow.

@@ -78,7 +78,7 @@ fn fcfs_takes_as_long_as_in_simgrid_on_the_same_profiles() {
             .expect("a platform")
             .clocks_mhz(seed, hosts);
         let trace = Model::named(model).expect("a model").trace(seed, 0, clocks);
-        let world = PreparedTrace::new(&trace);
+        let world = PreparedTrace::new(&trace).expect("clock rates that hosts have");
         let start_s = 14_400.0;
 
         // With a task for each host at least, hosts that are ready together need no order.

@@ -214,4 +214,13 @@ fn lengths_that_are_all_alike_have_no_law() {
     assert_eq!(Lognormal::fit(&[5.0, 5.0, 5.0]), None);
     assert_eq!(Weibull::fit(&[]), None);
     assert_eq!(Lognormal::fit(&[]), None);
+
+    // The rounded mean of some numbers of equal logarithms is none of them.
+    for length_s in [5.0, 60.0, 300.0, 3_600.0] {
+        for count in 1..40 {
+            let lengths_s = vec![length_s; count];
+            assert_eq!(Lognormal::fit(&lengths_s), None, "{count} of {length_s} s");
+            assert_eq!(Weibull::fit(&lengths_s), None, "{count} of {length_s} s");
+        }
+    }
 }

@@ -10,7 +10,7 @@ use simulator::world::{
     UserRequest, UserRequestKind,
 };
 
-use crate::grid::{Piece, always, trace};
+use crate::grid::{Piece, always, prepared};
 
 const CLOSE_S: f64 = 1e-4;
 
@@ -32,12 +32,12 @@ fn close(found: f64, want: f64) {
 }
 
 fn hosts(pieces: &[&[Piece]]) -> PreparedTrace {
-    PreparedTrace::new(&trace(
+    prepared(
         &pieces
             .iter()
             .map(|pieces| (1_500.0, *pieces))
             .collect::<Vec<_>>(),
-    ))
+    )
 }
 
 fn request<'a>(at_s: f64, job: u32, tasks: impl IntoIterator<Item = u32>) -> UserRequest<'a> {
@@ -244,12 +244,12 @@ fn restless(seed: u64, count: usize) -> PreparedTrace {
     };
     let courses: Vec<Vec<Piece>> = (0..count).map(|_| course(&mut draw)).collect();
 
-    PreparedTrace::new(&trace(
+    prepared(
         &courses
             .iter()
             .map(|pieces| (1_500.0, &pieces[..]))
             .collect::<Vec<_>>(),
-    ))
+    )
 }
 
 fn plain(tasks: u32, work_s: f64, policy: &'static str) -> RunJob<'static> {

@@ -40,7 +40,7 @@ fn portion(portion: &Portion) -> Vec<Pair> {
     let day = simulator::experiment::FIRST_DAY + portion.start / STARTS_A_DAY;
     let source = Generated::named(portion.platform, "default", SEED, HOSTS).expect("a platform");
     let trace = source.day(day).expect("a day");
-    let world = PreparedTrace::new(&trace);
+    let world = PreparedTrace::new(&trace).expect("clock rates that hosts have");
     let mut simulator = Simulator::default();
 
     let part = f64::from(portion.start % STARTS_A_DAY) + 0.5;

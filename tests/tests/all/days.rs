@@ -35,7 +35,10 @@ fn both(day: u32, policy: &str) -> (LiveOutcome, f64) {
         shuffle: Some(seed),
         ..Run::new(START_S, TASKS, WORK_S, policy)
     };
-    let simulated = Simulator::default().run(&PreparedTrace::new(&trace), &run);
+    let simulated = Simulator::default().run(
+        &PreparedTrace::new(&trace).expect("clock rates that hosts have"),
+        &run,
+    );
     let simulated_s = simulated.expect("the policy exists").makespan_s;
     (
         live.expect("the master does not fail"),

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::super::draft::{Draft, TimeInterval, finish};
+use super::super::draft::{Draft, TimeInterval, checked_clock, finish};
 use super::super::moment::Moment;
 use super::super::{Flaw, Note, Trace, TraceError};
 use super::{NULL, OWN_TYPES};
@@ -51,10 +51,7 @@ impl Trace {
         }
 
         if let Some(nodes) = tables.nodes {
-            each(&nodes, NODE_FIELDS, |_, fields| {
-                hosts.add_node(fields);
-                Ok(())
-            })?;
+            each(&nodes, NODE_FIELDS, |_, fields| hosts.add_node(fields))?;
         }
 
         Ok(finish(hosts.drafts))
@@ -275,12 +272,13 @@ impl FtaHosts {
         Ok(())
     }
 
-    fn add_node(&mut self, fields: &[&str]) {
+    fn add_node(&mut self, fields: &[&str]) -> Result<(), Flaw> {
         let node = fields[0];
         let platform = fields[1];
-        let Some(clock_mhz) = clock_mhz(fields[6]) else {
-            return;
+        let Some(named_mhz) = clock_mhz(fields[6]) else {
+            return Ok(());
         };
+        let clock_mhz = checked_clock(known(fields[2]).unwrap_or(node), named_mhz)?;
         let from = (platform.to_owned(), node.to_owned(), String::new());
 
         for (_, place) in self
@@ -290,6 +288,8 @@ impl FtaHosts {
         {
             self.drafts[*place].clock_mhz = clock_mhz;
         }
+
+        Ok(())
     }
 }
 

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use ::worker::engine::{CrashRules, Decision, Engine};
 use common::host::{Confinement, HostFacts, Status, YieldReason};
-use common::units::REFERENCE_MHZ;
-use common::{AttemptId, Completion, HostId, Span, Speed, Time};
+use common::{AttemptId, Completion, HostId, Span, Time};
 use simulator::trace::{LEAST_CPU, TracedHost};
 
 /// The beginning of an interval in which a host does not change.
@@ -81,7 +80,7 @@ impl Host {
         let facts = HostFacts {
             name: traced.name.clone(),
             slots: 1,
-            speed: Speed::new(traced.clock_mhz / REFERENCE_MHZ).unwrap_or(Speed::REFERENCE),
+            speed: traced.speed().expect("a clock rate that hosts have"),
             clock_mhz: traced.clock_mhz as u32,
             cores: 1,
             memory_mib: 512,

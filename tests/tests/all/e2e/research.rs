@@ -126,6 +126,50 @@ fn an_unfinishable_run_is_reported_as_unfinished_with_the_reason() {
 }
 
 #[test]
+fn tasks_that_checkpoint_may_be_done_before_the_optimum_and_the_table_says_so() {
+    let grid = Grid::start();
+    // Hosts are up for ten minutes at a time, in which none is done with a task of this size.
+    let segments: String = (0..20)
+        .flat_map(|n| ["fast", "slow"].map(|host| (host, n * 660)))
+        .map(|(host, from)| {
+            let down = from + 600;
+            let to = from + 660;
+            format!("{host},{from},{down},1,1\n{host},{down},{to},0,0\n")
+        })
+        .collect();
+    let dir = trace(&grid, "outages", &segments);
+    let asked = [
+        "simulate",
+        "--trace",
+        &dir,
+        "--policy",
+        "OPTIMAL,FCFS",
+        "--tasks",
+        "1",
+        "--size",
+        "30m",
+        "--start",
+        "0",
+    ];
+    let kept = [&asked[..], &["--checkpoint"]].concat();
+    let answer = grid.json(&kept);
+    let best = &answer["rows"][0];
+    let row = &answer["rows"][1];
+    assert_eq!(
+        (&best["policy"], &best["finished"]),
+        (&Value::from("OPTIMAL"), &Value::Bool(false)),
+        "{best}"
+    );
+    assert_eq!(row["finished"], true, "{row}");
+
+    let note = "OPTIMAL is of tasks that begin anew after an outage";
+    let said = grid.deskgrid(&kept).expect_code(0).stdout;
+    assert!(said.contains(note), "{said}");
+    let said = grid.deskgrid(asked).expect_code(1).stdout;
+    assert!(!said.contains(note), "{said}");
+}
+
+#[test]
 fn a_short_trace_is_simulated_from_its_first_half_and_the_makespan_is_shown() {
     let grid = Grid::start();
     let dir = trace(&grid, "hour", "fast,0,3600,1,1\nslow,0,3600,1,1\n");
@@ -313,6 +357,24 @@ fn a_bad_trace_is_refused_with_its_file_its_line_and_the_reason() {
         assert_eq!(stdout, "");
         for word in ["availability.csv", "line 3", "gap", "try:"] {
             assert!(stderr.contains(word), "`{word}` in: {stderr}");
+        }
+    }
+}
+
+#[test]
+fn clock_rates_in_another_unit_are_refused_with_file_and_line() {
+    let grid = Grid::start();
+    let dir = trace(&grid, "hertz", "fast,0,9000,1,1\nslow,0,9000,1,1\n");
+    let clocks = "host,clock_mhz\nfast,3000\nslow,1500000000\n";
+    let hosts = grid.file("hertz/hosts.csv", clocks).display().to_string();
+    for asked in [
+        &["trace", "stats", &dir][..],
+        &["simulate", "--policy", "FCFS", "--trace", &dir],
+        &["simulate", "--policy", "FCFS", "--platform", &hosts],
+    ] {
+        let refused = grid.deskgrid(asked).expect_code(2).stderr;
+        for words in ["hosts.csv, line 3", "is 1500000000 MHz", "another unit"] {
+            assert!(refused.contains(words), "`{words}` in: {refused}");
         }
     }
 }
@@ -522,6 +584,14 @@ fn flags_that_a_command_would_not_heed_are_refused() {
             &["--hosts", "pc-1"],
             "--hosts",
         ),
+        (&stats, &["--format", "fta"], "--format"),
+        (
+            &["trace", "stats"],
+            &["--format", "fta", "--since", "7d"],
+            "PATH",
+        ),
+        (&["trace", "stats", &dir], &["--seed", "7"], "--seed"),
+        (&["trace", "stats"], &["--seed", "7"], "--platform"),
         (&simulate, &["--trace", &dir, "--hosts", "10"], "--hosts"),
         (
             &simulate,
@@ -532,6 +602,9 @@ fn flags_that_a_command_would_not_heed_are_refused() {
         let refused = grid.deskgrid(command.iter().chain(words)).expect_code(2);
         assert!(refused.stderr.contains(named), "{}", refused.stderr);
     }
+
+    let seeded = [&stats[..], &["--seed", "7"]].concat();
+    assert_eq!(grid.json(seeded)["hosts"], Value::from(220));
 
     let asked = ["trace", "stats", &dir, "--since", "2026-02-30"];
     let refused = grid.deskgrid(asked).expect_code(2).stderr;
