@@ -291,7 +291,8 @@ fn put_file(path: &Path, item: &Item, from: &mut impl Read) -> io::Result<()> {
     file.sync_all()
 }
 
-fn sync_tree(dir: &Path) -> io::Result<()> {
+/// Makes the names in a directory, and in those below it, durable.
+pub(super) fn sync_tree(dir: &Path) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
