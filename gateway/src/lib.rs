@@ -100,7 +100,7 @@ pub async fn run(
 
     let ended = tokio::select! {
         () = shutdown => Ok(()),
-        ended = upstream::keep(&gateway, identity, dir.join("identity"), (listener.clone(), seed)) => ended,
+        ended = upstream::keep(&gateway, identity, dir.join("identity"), listener.clone()) => ended,
         () = door::serve(&gateway, &listener) => Ok(()),
         () = tidy(&gateway) => Ok(()),
     };
@@ -155,8 +155,8 @@ fn serving(identity: &Identity) -> Result<rustls::ServerConfig, LinkError> {
 }
 
 /// From now on shows workers this [`Identity`].
-fn show(listener: &mut Listener, identity: &Identity, seed: [u8; 32]) {
-    let shown = serving(identity).and_then(|tls| listener.answer_with(tls, seed));
+fn show(listener: &Listener, identity: &Identity) {
+    let shown = serving(identity).and_then(|tls| listener.answer_with(tls));
     if let Err(error) = shown {
         tracing::error!(%error, "the new certificate cannot be shown to workers");
     }

@@ -120,7 +120,7 @@ pub(crate) async fn keep(
     gateway: &Arc<GatewayState>,
     mut identity: Identity,
     home: PathBuf,
-    (mut listener, seed): (Listener, [u8; 32]),
+    listener: Listener,
 ) -> Result<(), GatewayError> {
     let mut backoff = Backoff::new(PAUSES.0, PAUSES.1);
     let mut slowly = Backoff::new(SLOW_PAUSES.0, SLOW_PAUSES.1);
@@ -138,7 +138,7 @@ pub(crate) async fn keep(
                 true => renewal::refresh(&home, Purpose::Gateway, Some(&known)).await?,
                 false => renewal::fresh(&home, Purpose::Gateway, Some(&known)).await?,
             };
-            show(&mut listener, &identity, seed);
+            show(&listener, &identity);
             if let Some(last) = &last {
                 identity.link.master = masters::beginning_after(&known, last);
             }
@@ -152,7 +152,7 @@ pub(crate) async fn keep(
 
             tracing::info!(master = upstream.connection.master(), incarnation = %highest, "connected to the master");
             gateway.upstream.send_replace(Some(upstream.clone()));
-            let renews = keep_fresh(&upstream, &mut identity, &home, (&mut listener, seed));
+            let renews = keep_fresh(&upstream, &mut identity, &home, &listener);
             tokio::select! {
                 ended = hear(gateway, rx) => ended,
                 lost = upstream.lost() => Err::<(), _>(lost),
@@ -277,7 +277,7 @@ async fn keep_fresh(
     upstream: &Upstream,
     identity: &mut Identity,
     home: &std::path::Path,
-    (listener, seed): (&mut Listener, [u8; 32]),
+    listener: &Listener,
 ) {
     loop {
         let Ok(validity) = Validity::of(&identity.certificate) else {
@@ -293,7 +293,7 @@ async fn keep_fresh(
             Ok(renewed) => {
                 tracing::info!("the certificate was renewed");
                 *identity = renewed;
-                show(listener, identity, seed);
+                show(listener, identity);
                 Validity::of(&identity.certificate).map_or(pause, renewal::until_next)
             }
             Err(error) => {

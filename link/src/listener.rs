@@ -1,7 +1,7 @@
 //! The master's end of its connections: over UDP, and through tunnels of TCP.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use quinn::crypto::rustls::QuicServerConfig;
@@ -25,7 +25,8 @@ pub fn listen(
     tls: rustls::ServerConfig,
     seed: [u8; 32],
 ) -> Result<Listener, LinkError> {
-    let (config, serving) = serving(tls, seed)?;
+    let config = endpoint_config(seed)?;
+    let serving = serving(tls)?;
     let bind = || {
         let socket = bound(address)?;
         Endpoint::new(config, Some(serving.anywhere), socket, runtime()?)
@@ -34,7 +35,7 @@ pub fn listen(
     let endpoint = bind().map_err(LinkError::file("cannot listen on", address.to_string()))?;
     Ok(Listener {
         endpoint,
-        here: serving.here,
+        here: Arc::new(RwLock::new(serving.here)),
     })
 }
 
@@ -42,8 +43,8 @@ pub fn listen(
 #[derive(Debug, Clone)]
 pub struct Listener {
     endpoint: Endpoint,
-    /// The settings for peers on this machine.
-    here: Arc<quinn::ServerConfig>,
+    /// The settings for peers on this machine, the same for each clone.
+    here: Arc<RwLock<Arc<quinn::ServerConfig>>>,
 }
 
 impl Listener {
@@ -58,25 +59,22 @@ impl Listener {
     /// If what it sent cannot begin a connection.
     pub fn accept(&self, incoming: quinn::Incoming) -> Result<quinn::Connecting, LinkError> {
         let connecting = if is_here(incoming.remote_address().ip()) {
-            incoming.accept_with(self.here.clone())
+            let here = self.here.read().unwrap_or_else(PoisonError::into_inner);
+            incoming.accept_with(Arc::clone(&here))
         } else {
             incoming.accept()
         };
         Ok(connecting?)
     }
 
-    /// From now on answers with these settings.
+    /// Answers new connections with these settings from now on, also by the clones of this `Listener`.
     ///
     /// # Errors
     /// If the TLS settings are unfit for QUIC.
-    pub fn answer_with(
-        &mut self,
-        tls: rustls::ServerConfig,
-        seed: [u8; 32],
-    ) -> Result<(), LinkError> {
-        let (_, serving) = serving(tls, seed)?;
+    pub fn answer_with(&self, tls: rustls::ServerConfig) -> Result<(), LinkError> {
+        let serving = serving(tls)?;
         self.endpoint.set_server_config(Some(serving.anywhere));
-        self.here = serving.here;
+        *self.here.write().unwrap_or_else(PoisonError::into_inner) = serving.here;
         Ok(())
     }
 }
@@ -91,7 +89,8 @@ pub async fn listen_tcp(
     seed: [u8; 32],
     limits: TunnelLimits,
 ) -> Result<(Listener, TunnelDoor), LinkError> {
-    let (config, serving) = serving(tls, seed)?;
+    let config = endpoint_config(seed)?;
+    let serving = serving(tls)?;
     let bind = async {
         let (socket, door) = tunnel::serve(tokio::net::TcpListener::bind(address).await?, limits)?;
         let server = Some(serving.anywhere);
@@ -102,7 +101,7 @@ pub async fn listen_tcp(
     let (endpoint, door) = bind
         .await
         .map_err(LinkError::file("cannot listen on TCP", address.to_string()))?;
-    let here = serving.here;
+    let here = Arc::new(RwLock::new(serving.here));
     Ok((Listener { endpoint, here }, door))
 }
 
@@ -112,10 +111,7 @@ struct Serving {
     here: Arc<quinn::ServerConfig>,
 }
 
-fn serving(
-    tls: rustls::ServerConfig,
-    seed: [u8; 32],
-) -> Result<(EndpointConfig, Serving), LinkError> {
+fn serving(tls: rustls::ServerConfig) -> Result<Serving, LinkError> {
     let crypto =
         QuicServerConfig::try_from(tls).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
 
@@ -124,7 +120,11 @@ fn serving(
     anywhere.transport_config(KeepAlive::MASTER.transport(ANY_PATH));
     here.transport_config(KeepAlive::MASTER.transport(DATAGRAM));
     let here = Arc::new(here);
+    Ok(Serving { anywhere, here })
+}
 
+/// The settings of the endpoint itself, which follow from the `seed`.
+fn endpoint_config(seed: [u8; 32]) -> Result<EndpointConfig, LinkError> {
     let reset_key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &seed);
     let [a, b, c, d, e, f, g, h, ..] = *blake3::keyed_hash(&seed, b"connection ids").as_bytes();
     let cid_key = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
@@ -136,5 +136,5 @@ fn serving(
     config.cid_generator(move || {
         Box::new(quinn_proto::HashedConnectionIdGenerator::from_key(cid_key))
     });
-    Ok((settings(config)?, Serving { anywhere, here }))
+    settings(config)
 }

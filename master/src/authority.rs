@@ -1,6 +1,7 @@
 //! The certificate authority (CA) of the grid, and the certificates that it issues.
 
 use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::time::SystemTime;
 
 use common::Time;
@@ -34,7 +35,13 @@ pub(crate) struct Authority {
     /// The life of a worker's or client's certificate.
     life: Duration,
     current: Ca,
-    previous: Option<Ca>,
+    former: RwLock<Option<FormerCa>>,
+}
+
+/// The CA before the present one, while it is trusted.
+struct FormerCa {
+    ca: Ca,
+    generation: Previous,
 }
 
 /// A CA's certificate with its key.
@@ -160,10 +167,11 @@ impl Authority {
         }
 
         let current = Ca::open(&key_path, &certificate_path)?;
-        let previous = match generations.previous {
-            Some(Previous { number, until_s }) if now().unix_timestamp() < until_s => {
-                let (key, certificate) = generation_files(dir, number);
-                Some(Ca::open(&key, &certificate)?)
+        let former = match generations.previous {
+            Some(generation) if now().unix_timestamp() < generation.until_s => {
+                let (key, certificate) = generation_files(dir, generation.number);
+                let ca = Ca::open(&key, &certificate)?;
+                Some(FormerCa { ca, generation })
             }
             Some(previous) => {
                 previous.remove(dir)?;
@@ -177,8 +185,36 @@ impl Authority {
             grid,
             life,
             current,
-            previous,
+            former: RwLock::new(former),
         })
+    }
+
+    fn former(&self) -> RwLockReadGuard<'_, Option<FormerCa>> {
+        self.former.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The time for which the CA before this one is still trusted; `None` if there is none.
+    pub(crate) fn overlap(&self) -> Option<std::time::Duration> {
+        let until_s = self.former().as_ref()?.generation.until_s;
+        let left_s = until_s.saturating_sub(now().unix_timestamp());
+        Some(std::time::Duration::from_secs(
+            u64::try_from(left_s).unwrap_or(0),
+        ))
+    }
+
+    /// Ends the trust in the CA before this one: has `answer` show the chains that are left, and
+    /// removes its files from `dir`.
+    pub(crate) fn end_overlap(
+        &self,
+        dir: &Path,
+        answer: impl FnOnce(Vec<ServerChain>) -> Result<(), MasterError>,
+    ) -> Result<(), MasterError> {
+        let mut former = self.former.write().unwrap_or_else(PoisonError::into_inner);
+        let ended = former.take();
+        drop(former);
+
+        answer(self.server()?)?;
+        ended.map_or(Ok(()), |ended| ended.generation.remove(dir))
     }
 
     /// The CA's certificate.
@@ -187,16 +223,14 @@ impl Authority {
     }
 
     /// The certificate of the CA that an end asked for, or else of the present one.
-    pub(crate) fn wanted(&self, name: Option<&str>) -> &CertificateDer<'static> {
+    pub(crate) fn wanted(&self, name: Option<&str>) -> CertificateDer<'static> {
+        let former = self.former();
         let asked = |ca: &&Ca| {
             key_hash(&ca.certificate).is_ok_and(|hash| name == Some(&tls::wanted_name(&hash)))
         };
-        &self
-            .previous
-            .as_ref()
-            .filter(asked)
-            .unwrap_or(&self.current)
-            .certificate
+        let former = former.as_ref().map(|former| &former.ca);
+        let wanted = former.filter(asked).unwrap_or(&self.current);
+        wanted.certificate.clone()
     }
 
     /// The hash of the CA's public key, which join tokens carry.
@@ -221,8 +255,9 @@ impl Authority {
     /// Issues fresh certificates for the master's endpoint, one under each trusted CA, the oldest
     /// last.
     pub(crate) fn server(&self) -> Result<Vec<ServerChain>, MasterError> {
+        let former = self.former();
         std::iter::once(&self.current)
-            .chain(&self.previous)
+            .chain(former.as_ref().map(|former| &former.ca))
             .map(Ca::server)
             .collect()
     }

@@ -41,6 +41,9 @@ const GOODBYE: Duration = Duration::from_millis(500);
 /// The minutes between two notes that the master is up (`UpkeepAsk::NoteUp`).
 const UP_MINUTES: u64 = 10;
 
+/// The longest time between two looks at the clock for the end of a CA's overlap.
+const OVERLAP_LOOK: Duration = Duration::from_secs(3_600);
+
 /// The ports that are tried where the system chooses.
 const PORT_CHOICES: u32 = 8;
 
@@ -335,7 +338,10 @@ async fn begin(
     let tls = tls::server_config(authority.server()?, &Purpose::ALL.map(Purpose::alpn))?;
     let listening = match listening {
         // Until now these said that this master stands by.
-        Some(listening) => answer_with(listening, &tls, seed)?,
+        Some(listening) => {
+            answer_with(&listening.entrances, &tls)?;
+            listening
+        }
         None => listen(config.listen, &tls, seed, files.tunnels).await?,
     };
     let bound = listening.bound;
@@ -406,7 +412,7 @@ async fn begin(
     })
 }
 
-/// Accepts connections at every entrance.
+/// Accepts connections at every entrance, and ends there the overlap of two CAs.
 fn receive(state: &Arc<SessionContext>, entrances: &[QuicEntrance]) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     for entrance in entrances {
@@ -415,7 +421,30 @@ fn receive(state: &Arc<SessionContext>, entrances: &[QuicEntrance]) -> JoinSet<(
             tasks.spawn(sessions::note_cuts(state.clone(), tunnels.clone()));
         }
     }
+    tasks.spawn(end_overlap(state.clone(), entrances.to_vec()));
     tasks
+}
+
+/// Waits until the CA before the present one is trusted no more, if there is one, and drops it.
+/// Connections that stand go on.
+async fn end_overlap(state: Arc<SessionContext>, entrances: Vec<QuicEntrance>) {
+    while let Some(left) = state.authority.overlap() {
+        if !left.is_zero() {
+            tokio::time::sleep(left.min(OVERLAP_LOOK)).await;
+            continue;
+        }
+
+        let ended = state.authority.end_overlap(&state.home, |chains| {
+            let tls = tls::server_config(chains, &Purpose::ALL.map(Purpose::alpn))?;
+            answer_with(&entrances, &tls)
+        });
+        match ended {
+            Ok(()) => tracing::info!("the CA before the present one is trusted no more"),
+            Err(error) => {
+                tracing::error!(%error, "the CA before the present one is not removed: start the master again");
+            }
+        }
+    }
 }
 
 /// Begins what is done regularly.
@@ -486,14 +515,13 @@ async fn farewell(entrances: &[QuicEntrance]) {
 
 /// Has sockets that listen already answer with these settings.
 pub(crate) fn answer_with(
-    mut listening: Listening,
+    entrances: &[QuicEntrance],
     tls: &rustls::ServerConfig,
-    seed: [u8; 32],
-) -> Result<Listening, MasterError> {
-    for entrance in &mut listening.entrances {
-        entrance.listener.answer_with(tls.clone(), seed)?;
+) -> Result<(), MasterError> {
+    for entrance in entrances {
+        entrance.listener.answer_with(tls.clone())?;
     }
-    Ok(listening)
+    Ok(())
 }
 
 /// Listens on UDP, and on the same port on TCP for peers that UDP does not reach. Without TCP the

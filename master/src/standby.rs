@@ -144,7 +144,10 @@ impl Candidate<'_> {
         let authority = Authority::open(&self.wanted.home, grid, self.config.certificate_life.0)?;
         let tls = tls::server_config(authority.server()?, &[Purpose::Enrol.alpn()])?;
         let listening = match sockets {
-            Some(listening) => run::answer_with(listening, &tls, seed)?,
+            Some(listening) => {
+                run::answer_with(&listening.entrances, &tls)?;
+                listening
+            }
             None => run::listen(self.config.listen, &tls, seed, self.files.tunnels).await?,
         };
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use link::Contents;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use crate::content_place::ContentPlace;
 use crate::core::OldBlob;
@@ -19,11 +19,23 @@ use bucket::BucketSweep;
 /// The most blobs that one turn of the core looks up, so that other asks do not wait long.
 const PORTION: usize = 1_000;
 
-/// Sweeps once per `content_grace`, first that long after the start, until the core has ended.
+/// The longest time between two sweeps: what is to go after a week goes although a master is
+/// restarted each week.
+const EVERY: Duration = Duration::from_secs(3_600);
+
+/// Returns the turns of sweeping: each `EVERY`, or each `grace` where that is shorter, the first one
+/// that long after the start.
+fn turns(grace: Duration) -> Interval {
+    let period = grace.min(EVERY);
+    let mut turns = tokio::time::interval_at(Instant::now() + period, period);
+    turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    turns
+}
+
+/// Sweeps in [`turns`] until the core has ended.
 pub(crate) async fn serve(state: Arc<SessionContext>) {
     let grace = state.config.content_grace.0.max(Duration::from_secs(1));
-    let mut turns = tokio::time::interval_at(tokio::time::Instant::now() + grace, grace);
-    turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut turns = turns(grace);
     let mut bucket = BucketSweep::default();
 
     loop {
@@ -114,4 +126,21 @@ fn old(blobs: &ContentPlace, grace: Duration) -> std::io::Result<Vec<OldBlob>> {
         .into_iter()
         .filter(|(_, at)| is_old(at))
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sweep_comes_within_an_hour_however_long_content_is_kept() {
+        for (grace_s, period_s) in [(7 * 86_400, 3_600), (3_600, 3_600), (2, 2)] {
+            let start = Instant::now();
+            let mut turns = turns(Duration::from_secs(grace_s));
+            for turn in 1..=3 {
+                turns.tick().await;
+                assert_eq!(start.elapsed().as_secs(), turn * period_s, "{grace_s} s");
+            }
+        }
+    }
 }

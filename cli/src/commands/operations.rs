@@ -23,6 +23,7 @@ struct BackupAnswer<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     content_elsewhere: Option<&'a str>,
     faults: &'a [String],
+    notes: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -49,6 +50,7 @@ struct RestoreAnswer<'a> {
     content_files: u64,
     bytes: u64,
     faults: &'a [String],
+    notes: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -101,6 +103,10 @@ fn listed(faults: &[String]) -> String {
         .collect()
 }
 
+fn noted(notes: &[String]) -> String {
+    notes.iter().map(|note| format!("note: {note}\n")).collect()
+}
+
 /// The settings that say where store and content are.
 fn settings(places: PlaceArgs) -> Result<Config, Failure> {
     let config = places.config.as_deref().map(Config::load).transpose()?;
@@ -123,6 +129,7 @@ pub(super) fn backup(context: &Context, to: &Path, places: PlaceArgs) -> Result<
         content_bytes: done.content_bytes,
         content_elsewhere: done.elsewhere.as_deref(),
         faults: &done.faults,
+        notes: &done.notes,
     };
 
     let text = || {
@@ -134,6 +141,7 @@ pub(super) fn backup(context: &Context, to: &Path, places: PlaceArgs) -> Result<
             content_bytes,
             content_elsewhere,
             faults,
+            notes,
         } = &answer;
         let elsewhere = content_elsewhere.map_or_else(String::new, |place| {
             format!("The content stays in {place}: it is not in the backup.\n")
@@ -141,8 +149,9 @@ pub(super) fn backup(context: &Context, to: &Path, places: PlaceArgs) -> Result<
 
         format!(
             "{to} holds the master as of {taken}: a store of {store_bytes} bytes, {content_files} files of content with \
-             {content_bytes} bytes, and its keys. It was read back.\n{elsewhere}{}",
-            listed(faults)
+             {content_bytes} bytes, and its keys. It was read back.\n{elsewhere}{}{}",
+            listed(faults),
+            noted(notes)
         )
     };
     context
@@ -180,7 +189,7 @@ pub(super) fn check(
             .iter()
             .map(|(what, hint)| format!("wrong: {what}\ntry: {hint}\n"))
             .collect();
-        text.extend(found.notes.iter().map(|note| format!("note: {note}\n")));
+        text += &noted(&found.notes);
         text.extend(
             answer
                 .backup_of
@@ -223,6 +232,7 @@ pub(super) fn restore(context: &Context, from: &Path) -> Result<Exit, Failure> {
         content_files: done.content_files,
         bytes: done.bytes,
         faults: &done.faults,
+        notes: &done.notes,
     };
 
     let text = || {
@@ -231,11 +241,13 @@ pub(super) fn restore(context: &Context, from: &Path) -> Result<Exit, Failure> {
             content_files,
             bytes,
             faults,
+            notes,
         } = &answer;
         format!(
             "{dir} holds a master again: {content_files} files of content, {bytes} bytes in all. Start it at the address \
-             that workers and users know.\n{}",
-            listed(faults)
+             that workers and users know.\n{}{}",
+            listed(faults),
+            noted(notes)
         )
     };
     context

@@ -164,6 +164,7 @@ pub(crate) struct Core {
     /// The settings for workers.
     site: site::SiteBook,
     updates: updates::UpdateBook,
+    stuck: overdue::StuckHosts,
     /// The events of the present group.
     events: events::EventBook,
     newest_event: watch::Sender<u64>,
@@ -438,6 +439,7 @@ impl Core {
             words: BTreeMap::new(),
             site: site::SiteBook::default(),
             updates: updates::UpdateBook::default(),
+            stuck: overdue::StuckHosts::default(),
             events: events::EventBook::of(config),
             newest_event: watch::Sender::new(0),
             sweeps: Vec::new(),

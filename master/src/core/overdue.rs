@@ -1,41 +1,81 @@
 //! Takes attempts back from hosts that accept work and do not begin it while another host is ready,
-//! and drains such hosts until an admin resumes them. Heartbeats alone do not protect a host.
-//! Attempts that run and do not end are not looked at here.
+//! and drains such hosts until an admin resumes them, few in an hour. Heartbeats alone do not
+//! protect a host. Attempts that run and do not end are not looked at here.
 
 use std::collections::BTreeMap;
 
 use common::attempt::Phase;
 use common::host::OwnerState;
 use common::view::HostState;
-use common::{AttemptId, HostId, Span};
-use scheduler::Event;
+use common::{AttemptId, HostId, Span, Time};
+use scheduler::{Event, HostStatus};
 
 use super::Core;
 use crate::store::StoreError;
 
 /// The factor by which fetching inputs may take longer than waiting for a slot.
 const STAGING: u64 = 4;
+/// The time in which at most one in `PART` of the connected hosts is drained; one may be in any case.
+const WINDOW: Span = Span::from_secs(3_600);
+const PART: usize = 10;
+
+/// The hosts that begin nothing. A few are broken, or hostile; many have rather one cause, such as
+/// content that the master cannot send, and would all be lost to it.
+#[derive(Debug, Default)]
+pub(super) struct StuckHosts {
+    /// The times at which one was drained within the last `WINDOW`.
+    drained: Vec<Time>,
+    /// Whether the log has the present ones.
+    told: bool,
+}
+
+impl StuckHosts {
+    /// Decides whether so many are drained, of so many that are connected: all of them, or none. What
+    /// is not done is logged once.
+    fn drains(&mut self, now: Time, stuck: usize, connected: usize) -> bool {
+        self.drained.retain(|at| now.since(*at) < WINDOW);
+        let most = (connected / PART).max(1);
+        let few = stuck == 0 || self.drained.len() + stuck <= most;
+
+        if few {
+            self.drained.extend(std::iter::repeat_n(now, stuck));
+            self.told = false;
+        } else if !std::mem::replace(&mut self.told, true) {
+            tracing::warn!(
+                stuck,
+                most,
+                "more hosts begin none of their tasks than are drained in an hour, which hardly is the fault of each: they keep their tasks. Is the storage of content away, or the line to them slow?"
+            );
+        }
+        few
+    }
+}
 
 impl Core {
     /// Takes back the attempts that a host did not begin within `within` although nothing runs on
-    /// it and its owner lets tasks run. Does so only where another host is ready, and drains the
-    /// host.
+    /// it and its owner lets tasks run, and drains the host. Does so only where another host is
+    /// ready, and [`StuckHosts`] are few.
     pub(super) fn take_back(&mut self, within: Span) -> Result<(), StoreError> {
-        let ready = self
-            .hosts
-            .keys()
-            .filter(|id| self.status_is(**id, HostState::Ready))
-            .copied()
-            .collect::<Vec<_>>();
+        let known = self.hosts.keys();
+        let known = known.filter_map(|id| Some((*id, self.scheduler.host(*id)?)));
+        let connected: Vec<(HostId, HostStatus)> =
+            known.filter(|(_, status)| status.connected).collect();
+        let ready: Vec<HostId> = connected
+            .iter()
+            .filter(|(_, status)| status.state == HostState::Ready && !status.draining)
+            .map(|(id, _)| *id)
+            .collect();
         if ready.is_empty() {
             return Ok(());
         }
 
-        for (host, attempts) in self.overdue(within) {
-            if ready.iter().all(|other| *other == host) {
-                continue;
-            }
+        let mut overdue = self.overdue(within);
+        overdue.retain(|host, _| ready.iter().any(|other| other != host));
+        if !self.stuck.drains(self.now, overdue.len(), connected.len()) {
+            return Ok(());
+        }
 
+        for (host, attempts) in overdue {
             let name = self
                 .hosts
                 .get(&host)
@@ -53,12 +93,6 @@ impl Core {
         }
 
         Ok(())
-    }
-
-    fn status_is(&self, id: HostId, state: HostState) -> bool {
-        self.scheduler
-            .host(id)
-            .is_some_and(|status| status.state == state && status.connected && !status.draining)
     }
 
     /// The overdue attempts by host, of connected hosts on which nothing runs although it could.
@@ -86,12 +120,33 @@ impl Core {
         }
 
         overdue.retain(|host, _| {
-            let could = |status: scheduler::HostStatus| {
+            let could = |status: HostStatus| {
                 status.connected && status.owner == OwnerState::Away && status.usable_slots > 0
             };
             !works.contains_key(host) && self.scheduler.host(*host).is_some_and(could)
         });
 
         overdue
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_in_ten_hosts_is_drained_in_an_hour_and_of_more_none() {
+        let at = |minutes: u64| Time(0) + Span::from_secs(60 * minutes);
+        let mut hosts = StuckHosts::default();
+        assert!(hosts.drains(at(0), 2, 30));
+        assert!(!hosts.drains(at(1), 2, 30) && hosts.told, "four in an hour");
+        assert!(hosts.drains(at(2), 1, 30) && !hosts.told);
+        assert!(!hosts.drains(at(59), 1, 30));
+        assert!(hosts.drains(at(62), 3, 30), "the hour is over");
+
+        assert!(!hosts.drains(at(200), 4, 30) && hosts.told);
+        assert!(hosts.drains(at(201), 0, 30) && !hosts.told);
+        assert!(hosts.drains(at(202), 1, 2), "one in any case");
+        assert!(!hosts.drains(at(203), 1, 2));
     }
 }

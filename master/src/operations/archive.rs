@@ -5,8 +5,8 @@
 use std::io::{self, Read, Write};
 
 const BLOCK: usize = 512;
-/// The bytes of the name field in a head.
-const NAME: usize = 100;
+/// The bytes of the name field in a head; a name has fewer.
+pub(super) const NAME: usize = 100;
 /// The greatest size that fits eleven octal digits, in bytes.
 const OCTAL_MOST: u64 = 0o77_777_777_777;
 

@@ -35,6 +35,8 @@ pub struct BackedUp {
     pub elsewhere: Option<String>,
     /// Files that were missing, or damaged: those are in the backup as they are, and a restoration leaves them out.
     pub faults: Vec<String>,
+    /// Words about files that are none of a master's, and are not in the backup.
+    pub notes: Vec<String>,
 }
 
 /// The target of a backup: a directory or an archive.
@@ -153,6 +155,8 @@ fn write(
         .iter()
         .map(|hash| format!("content {hash}, which the store names, is missing"))
         .collect();
+    let (others, stray) = source::others(home)?;
+    done.notes.extend(source::left_out(&stray));
 
     let store = Item {
         name: format!("{HOME}/{STORE}"),
@@ -161,11 +165,7 @@ fn write(
         mode: 0o600,
         hash: None,
     };
-    let items: Vec<Item> = [store]
-        .into_iter()
-        .chain(source::others(home)?)
-        .chain(content)
-        .collect();
+    let items: Vec<Item> = [store].into_iter().chain(others).chain(content).collect();
     enough_room(parent(target), items.iter().map(|item| item.size).sum())?;
 
     let kept = put_all(&items, target, part, &mut done)?;
@@ -291,7 +291,8 @@ fn put_file(path: &Path, item: &Item, from: &mut impl Read) -> io::Result<()> {
     file.sync_all()
 }
 
-fn sync_tree(dir: &Path) -> io::Result<()> {
+/// Makes the names in a directory, and in those below it, durable.
+pub(super) fn sync_tree(dir: &Path) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
@@ -301,12 +302,18 @@ fn sync_tree(dir: &Path) -> io::Result<()> {
     files::sync_dir(dir)
 }
 
-/// Reads everything back and compares it with the hashes taken while it was written.
+/// Reads everything back and compares it with the hashes taken while it was written. Each name must
+/// be one that a restoration takes.
 fn verify(part: &Path, kept: &[BackedUpFile]) -> Result<(), OperationError> {
     let differs = |why: String| OperationError::NotVerified {
         path: part.to_owned(),
         why,
     };
+    let unknown = |file: &&BackedUpFile| source::meaning(&file.name).is_none();
+    if let Some(file) = kept.iter().find(unknown) {
+        return Err(differs(format!("no restore would take {}", file.name)));
+    }
+
     if part.is_dir() {
         for BackedUpFile { name, size, hash } in kept {
             let path = part.join(name);

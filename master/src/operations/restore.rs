@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use common::content::BlobHash;
 use link::{LinkError, files};
 
-use super::source::{Meaning, meaning};
+use super::source::{self, Meaning, meaning};
 use super::{CONTENT, HOME, OperationError, STORE, archive};
 use crate::room;
 use crate::store;
@@ -23,6 +23,8 @@ pub struct Restored {
     pub bytes: u64,
     /// Content that the store names and the backup does not have, or not whole.
     pub faults: Vec<String>,
+    /// Words about files of the backup that are none of a master's, and were left out.
+    pub notes: Vec<String>,
     /// Content that is in the backup, is damaged, and was left out.
     damaged: BTreeSet<BlobHash>,
 }
@@ -43,12 +45,13 @@ pub fn restore(from: &Path, dir: &Path) -> Result<Restored, OperationError> {
         }
     }
 
-    let cannot = |error| LinkError::file("cannot make", &part)(error);
-    files::private_dir(&part).map_err(cannot)?;
+    let opened = files::private_dir(&part).and_then(|()| File::open(&part));
+    let opened = opened.map_err(LinkError::file("cannot make", &part))?;
 
     let restored = room_for(from, &part).and_then(|()| unpack(from, &part));
     let restored = restored.and_then(|mut restored| {
         restored.faults = verify(from, &part, &restored.damaged)?;
+        make_durable(&opened, &part).map_err(LinkError::file("cannot sync", &part))?;
         Ok(restored)
     });
     if restored.is_err() {
@@ -60,6 +63,23 @@ pub fn restore(from: &Path, dir: &Path) -> Result<Restored, OperationError> {
     fs::rename(&part, &home).map_err(LinkError::file("cannot rename", &part))?;
     files::sync_dir(dir).map_err(LinkError::file("cannot sync", dir))?;
     restored
+}
+
+/// Makes all that was written below `part` durable at once: with a sync of each, a million files take
+/// hours. What failed to come to the disk since `part` was `opened` is an error.
+#[cfg(target_os = "linux")]
+fn make_durable(opened: &File, _part: &Path) -> io::Result<()> {
+    Ok(rustix::fs::syncfs(opened)?)
+}
+
+/// Makes all that was written below `part` durable, one by one: this system cannot sync a whole file
+/// system and say whether that went well.
+#[cfg(not(target_os = "linux"))]
+fn make_durable(_opened: &File, part: &Path) -> io::Result<()> {
+    for path in plain_files(part)? {
+        File::open(path)?.sync_all()?;
+    }
+    super::backup::sync_tree(part)
 }
 
 fn no_backup(path: &Path, why: impl Into<String>) -> OperationError {
@@ -86,6 +106,7 @@ fn room_for(from: &Path, part: &Path) -> Result<(), OperationError> {
 
 fn unpack(from: &Path, part: &Path) -> Result<Restored, OperationError> {
     let mut restored = Restored::default();
+    let mut unknown = Vec::new();
     if from.is_dir() {
         let home = from.join(HOME);
         if !home.join(STORE).is_file() {
@@ -99,40 +120,39 @@ fn unpack(from: &Path, part: &Path) -> Result<Restored, OperationError> {
                 .to_string_lossy()
                 .into_owned();
             let Some(meaning) = meaning(&below) else {
+                // A state directory has files of its process, too.
+                if source::is_stray(&below) {
+                    unknown.push(below);
+                }
                 continue;
             };
             let mut file = File::open(&path).map_err(LinkError::file("cannot read", &path))?;
             restored.put(part, &below, &meaning, &mut file)?;
         }
 
+        restored.notes.extend(source::left_out(&unknown));
         return Ok(restored);
     }
 
     let mut file = BufReader::new(File::open(from).map_err(LinkError::file("cannot read", from))?);
     let broken = |error: io::Error| no_backup(from, error.to_string());
     while let Some(entry) = archive::next(&mut file).map_err(broken)? {
-        let Some(meaning) = meaning(&entry.name) else {
-            return Err(no_backup(
-                from,
-                format!("it holds `{}`, which no backup does", entry.name),
-            ));
+        let mut body = (&mut file).take(entry.size);
+        let size = match meaning(&entry.name) {
+            Some(meaning) => restored.put(part, &entry.name, &meaning, &mut body)?,
+            None => io::copy(&mut body, &mut io::sink()).map_err(broken)?,
         };
-
-        let before = restored.bytes;
-        restored.put(
-            part,
-            &entry.name,
-            &meaning,
-            &mut (&mut file).take(entry.size),
-        )?;
-
-        if restored.bytes - before != entry.size {
+        if size != entry.size {
             return Err(no_backup(from, "it ends in the middle"));
         }
 
-        archive::skip_padding(&mut file, entry.size).map_err(broken)?;
+        archive::skip_padding(&mut file, size).map_err(broken)?;
+        if meaning(&entry.name).is_none() {
+            unknown.push(entry.name);
+        }
     }
 
+    restored.notes.extend(source::left_out(&unknown));
     Ok(restored)
 }
 
@@ -151,17 +171,18 @@ fn plain_files(dir: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 impl Restored {
+    /// Writes a file from a backup below `part`, not durably yet, and returns its size. Content that is
+    /// damaged is noted, and does not stay.
     fn put(
         &mut self,
         part: &Path,
         name: &str,
         meaning: &Meaning,
         from: &mut impl Read,
-    ) -> Result<(), OperationError> {
+    ) -> Result<u64, OperationError> {
         let path = part.join(name.strip_prefix(&format!("{HOME}/")).unwrap_or(name));
         let cannot = |error| LinkError::file("cannot write", &path)(error);
-        let dir = path.parent().unwrap_or(part);
-        fs::create_dir_all(dir).map_err(cannot)?;
+        fs::create_dir_all(path.parent().unwrap_or(part)).map_err(cannot)?;
 
         let mut file = files::create_private(&path).map_err(cannot)?;
         let mut tee = Tee {
@@ -170,9 +191,6 @@ impl Restored {
         };
         let (hash, size) = super::backup::hash_of(&mut tee).map_err(cannot)?;
 
-        file.sync_all()
-            .and_then(|()| files::sync_dir(dir))
-            .map_err(cannot)?;
         self.bytes += size;
         match meaning {
             Meaning::Content(named) if named.0 != *hash.as_bytes() => {
@@ -182,7 +200,7 @@ impl Restored {
             Meaning::Content(_) => self.content_files += 1,
             Meaning::Store | Meaning::Other => {}
         }
-        Ok(())
+        Ok(size)
     }
 }
 

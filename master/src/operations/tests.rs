@@ -11,7 +11,7 @@ use common::{BlobRef, IdSet, Incarnation, JobSpec, RequestId, TaskSet, Time};
 use link::BlobStore;
 use uuid::Uuid;
 
-use super::{HOME, OperationError, restore};
+use super::{HOME, OperationError, archive, restore};
 use crate::Config;
 use crate::authority::Authority;
 use crate::store::{NewJob, NewToken, Redeemed, Writer};
@@ -176,6 +176,61 @@ fn a_backup_in_either_shape_is_restored_with_all_that_was_committed_and_nothing_
         assert_eq!(
             fs::read(home.join("ca.der")).unwrap(),
             fs::read(place.home().join("ca.der")).unwrap()
+        );
+    }
+}
+
+/// Puts a file of this name into a backup that is made already.
+fn smuggle(backup: &Path, name: &str) {
+    if backup.is_dir() {
+        fs::write(backup.join(name), "why").unwrap();
+        return;
+    }
+
+    let mut bytes = fs::read(backup).unwrap();
+    // The archive ends in two empty blocks.
+    bytes.truncate(bytes.len() - 1_024);
+    let entry = archive::ArchiveEntry {
+        name: name.to_owned(),
+        size: 3,
+        mode: 0o600,
+    };
+    archive::append(&mut bytes, &entry, &mut &b"why"[..]).unwrap();
+    archive::end(&mut bytes).unwrap();
+    fs::write(backup, bytes).unwrap();
+}
+
+#[test]
+fn a_file_that_is_none_of_a_masters_is_named_and_left_out_by_a_backup_and_by_a_restoration() {
+    let place = Place::new();
+    let long = "n".repeat(120);
+    for name in ["notes: read me", &long] {
+        fs::write(place.home().join(name), "a person's").unwrap();
+    }
+
+    for target in ["monday", "monday.tar"] {
+        let done = backup(&place.state(), &place.at(target)).unwrap();
+        assert!(
+            matches!(&done.notes[..], [one] if one.contains("notes: read me") && one.contains(&long)),
+            "{target}: {:?}",
+            done.notes
+        );
+        assert!(done.faults.is_empty(), "{target}: {:?}", done.faults);
+
+        smuggle(&place.at(target), "master/who: knows");
+        let elsewhere = place.at(&format!("{target} restored"));
+        let restored = restore(&place.at(target), &elsewhere).unwrap();
+        assert!(
+            matches!(&restored.notes[..], [one] if one.contains("who: knows")),
+            "{target}: {:?}",
+            restored.notes
+        );
+        assert!(restored.faults.is_empty(), "{target}: {restored:?}");
+        assert!(!elsewhere.join("master/who: knows").exists(), "{target}");
+        assert_eq!(
+            check(&elsewhere, true).unwrap().faults,
+            [],
+            "{target}: the rest is whole"
         );
     }
 }

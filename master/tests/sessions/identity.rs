@@ -913,6 +913,35 @@ async fn a_ca_gives_way_to_another_while_both_are_trusted_and_then_the_old_one_i
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_master_that_runs_on_drops_the_old_ca_when_the_overlap_is_over() {
+    if database::is_used() {
+        return; // This works on files alone.
+    }
+    let mut master = Master::start().await;
+    let old = master.enrol(Role::Worker, "pc").await;
+    master.stop().await;
+    master::rotate_ca(master.dir.path(), Duration::from_secs(6)).unwrap();
+    master.again().await;
+
+    // Its files go last.
+    let certificate = master.dir.path().join("master/ca.der");
+    within(async {
+        while certificate.exists() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    let error = turned_away(&towards(&master, &old), Purpose::Worker).await;
+    assert!(matches!(error, LinkError::WrongMaster { .. }), "{error:?}");
+
+    let new = master.enrol(Role::Worker, "new").await;
+    master.worker(&new, Vec::new()).await;
+    master.stop().await;
+    master.again().await;
+    master.worker(&new, Vec::new()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_local_admin_with_an_expired_certificate_is_let_in_after_a_restart() {
     let mut master = Master::start().await;
     let client = master.dir.path().join("client");

@@ -354,3 +354,55 @@ async fn comes_back(master: &Master, identity: &Identity, held: Vec<HeldAttempt>
         tokio::time::sleep(backoff.delay()).await;
     }
 }
+
+/// The names of the hosts that are drained.
+async fn drained(master: &Master) -> Vec<String> {
+    let names = Vec::new();
+    let asked = master.admin().await.ask(&Request::Hosts { names }).await;
+    let hosts = asked.unwrap().into_iter().flat_map(|reply| match reply {
+        Reply::Hosts(hosts) => hosts,
+        other => panic!("{other:?}"),
+    });
+    hosts
+        .filter(|host| host.state == HostState::Draining)
+        .map(|host| host.facts.name)
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hosts_that_begin_nothing_are_drained_one_by_one_and_not_all_at_once() {
+    let master =
+        Master::with(|config| config.begin_within = ConfigDuration::from_millis(1_000)).await;
+    let mut stuck = Vec::new();
+    for name in ["one", "two", "three"] {
+        let pc = master.enrol(Role::Worker, name).await;
+        stuck.push(master.worker(&pc, Vec::new()).await);
+    }
+    submit(&master.admin().await, 1, &noops(6)).await.unwrap();
+    let mut given = Vec::new();
+    for worker in &mut stuck {
+        given.push(worker.assignments(1).await.remove(0).attempt);
+    }
+
+    // It stays ready, whatever is copied to it.
+    let mut roomy = hello(Vec::new());
+    if let ToMaster::Hello { facts, .. } = &mut roomy {
+        facts.slots = 64;
+    }
+    let ready = master.enrol(Role::Worker, "ready").await;
+    let _ready = master.worker_with(&ready, &roomy).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(drained(&master).await, Vec::<String>::new());
+
+    for (worker, attempt) in stuck.iter_mut().zip(given).take(2) {
+        let begun = ToMaster::Phases(vec![held(attempt)]);
+        worker.control.tx.send(&begun).await.unwrap();
+    }
+    within(async {
+        while drained(&master).await.is_empty() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    assert_eq!(drained(&master).await, ["three"]);
+}

@@ -29,6 +29,7 @@ mod proxied;
 mod proxy;
 mod refused;
 mod replica;
+mod restores;
 mod space;
 mod storage;
 mod takeover;

@@ -40,6 +40,8 @@ fn a_backup_made_in_the_middle_of_a_bag_goes_on_on_another_machine() {
     let some_done = |j: &Value| j["tasks"]["finished"].as_u64().filter(|n| *n >= 10);
     grid.until("ten tasks are finished", &["job", "info", &bag], some_done);
 
+    let stray = grid.state("admin").join("master/notes: read me");
+    fs::write(stray, "of a person").expect("writable");
     let to = grid.dir().join("backup.tar");
     let backup = grid.as_user(
         "admin",
@@ -57,6 +59,8 @@ fn a_backup_made_in_the_middle_of_a_bag_goes_on_on_another_machine() {
         (&1.into(), &100_000.into()),
         "{backup}"
     );
+    let note = backup["notes"][0].as_str().unwrap_or_default();
+    assert!(note.contains("notes: read me"), "{backup}");
 
     // The first master goes on for a while, and what it does then is lost with it.
     let late = grid.submit(["--wait", "--", "true"]);
