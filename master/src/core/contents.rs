@@ -43,13 +43,9 @@ impl Core {
         self.unused.get(user).copied().unwrap_or(0)
     }
 
-    /// Marks the content of a user's job as needed, so that it no longer counts as unused by that user.
-    pub(super) fn content_needed(
-        &mut self,
-        user: &str,
-        content: &[BlobRef],
-    ) -> Result<(), StoreError> {
-        let bytes = self.store.content_is_needed(user, content)?;
+    /// Marks the content of a user's new job as needed, so that it no longer counts as unused by that user.
+    pub(super) fn content_needed(&mut self, job: JobId, user: &str) -> Result<(), StoreError> {
+        let bytes = self.store.content_is_needed(job, user)?;
         if let Some(sum) = self.unused.get_mut(user) {
             *sum = sum.saturating_sub(bytes);
         }
