@@ -31,6 +31,7 @@ mod restore;
 mod results;
 mod retention;
 mod schema;
+mod settled;
 mod shadow;
 mod site;
 mod speculation;

@@ -6,9 +6,9 @@ use std::path::Path;
 use common::attempt::Spent;
 use common::content::BlobHash;
 use common::host::HostFacts;
-use common::view::{AttemptState, JobState, JobView, TaskState};
+use common::view::{AttemptState, JobState, JobView};
 use common::{
-    AttemptId, BlobRef, Completion, HostId, IdSet, JobId, JobSpec, RequestId, Span, TaskId, Time,
+    AttemptId, BlobRef, Completion, HostId, JobId, JobSpec, RequestId, Span, TaskId, Time,
 };
 
 use super::db::{Db, SET_META};
@@ -624,51 +624,6 @@ impl Writer {
                 host.0
             ],
         )
-    }
-
-    /// Stores tasks that failed or were cancelled.
-    pub(crate) fn settle(
-        &mut self,
-        job: JobId,
-        tasks: &IdSet,
-        state: TaskState,
-        why: &str,
-    ) -> Result<(), StoreError> {
-        for (first, last) in tasks.ranges() {
-            self.change(
-                "INSERT INTO settled (job, first, last, state, why) VALUES ($1, $2, $3, $4, $5)
-                 ON CONFLICT (job, first) DO UPDATE SET last = excluded.last, state = excluded.state, why = excluded.why",
-                values![job.0, first, last, state.to_string(), why],
-            )?;
-        }
-
-        Ok(())
-    }
-
-    /// Reopens tasks that had failed or were cancelled; their earlier failures and losses no longer
-    /// count.
-    pub(crate) fn reopen(&mut self, job: JobId, tasks: &IdSet) -> Result<(), StoreError> {
-        let rows = super::reader::settled_rows(&self.db, job)?;
-        for row in rows {
-            let mut left = IdSet::from_range(row.first, row.last);
-            let before = left.len();
-            left.subtract(tasks);
-            if left.len() == before {
-                continue;
-            }
-            let gone = "DELETE FROM settled WHERE job = $1 AND first = $2";
-            self.change(gone, values![job.0, row.first])?;
-            self.settle(job, &left, row.state, &row.why)?;
-        }
-
-        for (first, last) in tasks.ranges() {
-            self.change(
-                "UPDATE attempt SET charged = FALSE WHERE job = $1 AND task BETWEEN $2 AND $3",
-                values![job.0, first, last],
-            )?;
-        }
-
-        Ok(())
     }
 
     /// The job as the store has it, with its spec and what was added to it since, and the size of

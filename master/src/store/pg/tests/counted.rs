@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{BlobRef, Time};
+use common::view::TaskState;
+use common::{BlobRef, IdSet, Time};
 use rusqlite::{Connection, params_from_iter};
 
 use super::super::group::Group;
@@ -17,7 +18,7 @@ use super::super::{
 };
 use crate::laws::SafetyRules;
 use crate::store::db::Db;
-use crate::store::tests::{add_job_with, file, spec};
+use crate::store::tests::{add_job, add_job_with, file, spec};
 use crate::store::uploads::LEAST_COUNTED;
 use crate::store::{ObjectName, Writer, schema};
 
@@ -136,4 +137,26 @@ fn a_submission_waits_for_one_answer_however_many_files_it_has() {
     store.commit().unwrap();
     assert_eq!(database.flights() - before, 3);
     assert!(store.unused_content().unwrap().is_empty());
+}
+
+#[test]
+fn a_retry_of_many_tasks_that_failed_one_by_one_is_two_statements() {
+    let (mut store, _) = counted();
+    let job = add_job(&mut store, 1, &spec(2_000));
+    // All of them, and every other one, between tasks that finished.
+    for step in [1, 2] {
+        let failed: IdSet = (1..=500).map(|n| n * step).collect();
+        for task in failed.iter() {
+            let state = TaskState::Failed;
+            let one = IdSet::from_range(task, task);
+            store.settle(job, &one, state, "exit code 1").unwrap();
+        }
+        store.commit().unwrap();
+
+        store.reopen(job, &failed).unwrap();
+        assert_eq!(statements(&store), 2);
+        store.commit().unwrap();
+        let restored = store.restore_job(job).unwrap().unwrap();
+        assert!(restored.progress.failed.is_empty());
+    }
 }
