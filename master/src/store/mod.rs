@@ -19,6 +19,7 @@ mod log;
 mod look;
 mod mark;
 mod meaning;
+mod needs;
 mod notes;
 mod numbers;
 mod objects;

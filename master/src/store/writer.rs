@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use common::attempt::Spent;
-use common::content::BlobHash;
 use common::host::HostFacts;
 use common::view::{AttemptState, JobState, JobView};
 use common::{
@@ -196,6 +195,15 @@ impl Writer {
             self.db.hold()?;
         }
         Ok(())
+    }
+
+    /// The time by the clock of the lease, which counts the sleep of the machine; `None` where no other
+    /// master can take the store.
+    pub(crate) fn lease_clock(&self) -> Option<Time> {
+        match &self.db {
+            Db::Lite(_) => None,
+            Db::Pg(pg) => Some(pg.place().since_boot()),
+        }
     }
 
     /// The wait of this writer for its database, as a [`StoreWait`].
@@ -406,13 +414,6 @@ impl Writer {
                 job.job.0
             ],
         )
-    }
-
-    /// Whether some job needs this content, as `blob_use`, `checkpoint_blob` and `kept_blob` say.
-    pub(crate) fn needs_blob(&self, hash: &BlobHash) -> Result<bool, StoreError> {
-        let sql = "SELECT 1 FROM blob_use WHERE hash = $1 UNION ALL SELECT 1 FROM checkpoint_blob WHERE hash = $1
-                   UNION ALL SELECT 1 FROM kept_blob WHERE hash = $1";
-        self.db().exists(sql, values![hash.0])
     }
 
     /// Forgets the hosts of a job's live attempts.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use common::content::BlobHash;
 use common::view::TaskState;
 use common::{BlobRef, IdSet, Time};
 use rusqlite::{Connection, params_from_iter};
@@ -159,4 +160,17 @@ fn a_retry_of_many_tasks_that_failed_one_by_one_is_two_statements() {
         let restored = store.restore_job(job).unwrap().unwrap();
         assert!(restored.progress.failed.is_empty());
     }
+}
+
+#[test]
+fn a_portion_of_old_content_is_one_question() {
+    let (mut store, database) = counted();
+    add_job_with(&mut store, 1, (&spec(1), &[file(7, 9)]), "ann");
+    store.commit().unwrap();
+    let hashes: Vec<BlobHash> = (0..1_000).map(|n| file(n, 9).hash).collect();
+
+    let before = database.flights();
+    let needed = store.needed(&hashes).unwrap();
+    assert_eq!(database.flights() - before, 1);
+    assert_eq!(Vec::from_iter(needed), [hashes[7]]);
 }
