@@ -6,6 +6,7 @@ mod bucket;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use common::content::BlobHash;
 use link::Contents;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
@@ -14,9 +15,10 @@ use crate::core::OldBlob;
 use crate::core::ask::{HostAsk, HostNames, UpkeepAsk};
 use crate::operations::SweepHold;
 use crate::run::SessionContext;
+use crate::store::Reader;
 use bucket::BucketSweep;
 
-/// The most blobs that one turn of the core looks up, so that other asks do not wait long.
+/// The most blobs that are looked up at a time, so that other asks of the core do not wait long.
 const PORTION: usize = 1_000;
 
 /// The longest time between two sweeps: what is to go after a week goes although a master is
@@ -81,17 +83,18 @@ pub(crate) async fn serve(state: Arc<SessionContext>) {
         }
 
         let blobs = state.blobs.clone();
-        let old = tokio::task::spawn_blocking(move || old(&blobs, grace)).await;
-        let old = match old.map_err(std::io::Error::other).and_then(|listed| listed) {
-            Ok(old) => old,
+        let reader = state.reader.clone();
+        let found = tokio::task::spawn_blocking(move || unneeded(&blobs, &reader, grace)).await;
+        let unneeded = match found.map_err(std::io::Error::other).and_then(|found| found) {
+            Ok(unneeded) => unneeded,
             Err(error) => {
-                tracing::warn!(%error, "the content could not be listed");
+                tracing::warn!(%error, "the content that nobody needs could not be found");
                 continue;
             }
         };
 
         let mut bytes = 0;
-        for portion in old.chunks(PORTION).map(<[OldBlob]>::to_vec) {
+        for portion in unneeded.chunks(PORTION).map(<[OldBlob]>::to_vec) {
             match state.core.ask::<u64>(UpkeepAsk::Sweep(portion)).await {
                 Ok(removed) => bytes += removed,
                 Err(_) => return,
@@ -128,9 +131,34 @@ fn old(blobs: &ContentPlace, grace: Duration) -> std::io::Result<Vec<OldBlob>> {
         .collect())
 }
 
+/// Finds the `old` blobs that no job needed at the last commit. The core, which knows what has changed since,
+/// looks at these alone.
+fn unneeded(
+    blobs: &ContentPlace,
+    reader: &Reader,
+    grace: Duration,
+) -> std::io::Result<Vec<OldBlob>> {
+    let old = old(blobs, grace)?;
+    let mut unneeded: Vec<OldBlob> = Vec::new();
+    for portion in old.chunks(PORTION) {
+        let hashes: Vec<BlobHash> = portion.iter().map(|(blob, _)| blob.hash).collect();
+        let needed = reader.needed(&hashes).map_err(std::io::Error::other)?;
+        let of_nobody = portion
+            .iter()
+            .filter(|(blob, _)| !needed.contains(&blob.hash));
+        unneeded.extend(of_nobody.copied());
+    }
+    Ok(unneeded)
+}
+
 #[cfg(test)]
 mod tests {
+    use common::job::{Rules, Work};
+    use common::{BlobRef, IdSet, JobSpec, RequestId, TaskSet, Time};
+    use link::BlobStore;
+
     use super::*;
+    use crate::store::{NewJob, Writer};
 
     #[tokio::test(start_paused = true)]
     async fn a_sweep_comes_within_an_hour_however_long_content_is_kept() {
@@ -142,5 +170,44 @@ mod tests {
                 assert_eq!(start.elapsed().as_secs(), turn * period_s, "{grace_s} s");
             }
         }
+    }
+
+    #[test]
+    fn the_core_looks_only_at_old_content_that_no_job_needed_at_the_last_commit() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = BlobStore::open(&dir.path().join("content")).unwrap();
+        let [needed, left_over] =
+            ["an input", "left over"].map(|text| files.add_reader(text.as_bytes()).unwrap());
+        let spec = JobSpec {
+            name: "bag".into(),
+            tasks: TaskSet {
+                ids: IdSet::from_range(1, 1),
+                items: Vec::new(),
+            },
+            work: Work::Noop,
+            rules: Rules::default(),
+        };
+        let new = NewJob {
+            request: RequestId(uuid::Uuid::nil()),
+            body_hash: [0; 32],
+            user: "ann",
+            spec: &spec,
+            content: &[needed],
+            estimates: &[],
+            now: Time(1),
+        };
+        let mut store = Writer::open(dir.path()).unwrap();
+        store.add_job(&new).unwrap();
+
+        let place = ContentPlace::Directory(files);
+        let reader = store.reader(dir.path());
+        let found = |grace: Duration| -> Vec<BlobRef> {
+            let found = unneeded(&place, &reader, grace).unwrap();
+            found.iter().map(|(blob, _)| *blob).collect()
+        };
+        assert_eq!(found(Duration::ZERO).len(), 2, "nothing is committed");
+        store.commit().unwrap();
+        assert_eq!(found(Duration::ZERO), [left_over]);
+        assert_eq!(found(Duration::from_secs(3_600)), []);
     }
 }

@@ -1,6 +1,7 @@
 //! Records users' uploads, counts their bytes that no job of the user needs, and decides which
 //! content a host needs for its attempts. The transfer and its limits live in `sessions::content`.
 
+use std::collections::VecDeque;
 use std::time::SystemTime;
 
 use common::content::BlobHash;
@@ -13,6 +14,10 @@ use crate::store::{LiveObject, ObjectName, StoreError};
 /// The longest time between the begin of an upload and the note that it is there. What the storage
 /// has for longer, and no note of, is taken for left over (`sweep`).
 const LONGEST_UPLOAD: Span = Span::from_secs(12 * 3_600);
+
+/// The time for which a sweep goes by one answer of a store that other masters can take: a master that stood still
+/// asks again before it removes more.
+const ANSWER_COUNTS: Span = Span::from_millis(100);
 
 /// Some content with its last time of use.
 pub(crate) type OldBlob = (BlobRef, SystemTime);
@@ -43,13 +48,9 @@ impl Core {
         self.unused.get(user).copied().unwrap_or(0)
     }
 
-    /// Marks the content of a user's job as needed, so that it no longer counts as unused by that user.
-    pub(super) fn content_needed(
-        &mut self,
-        user: &str,
-        content: &[BlobRef],
-    ) -> Result<(), StoreError> {
-        let bytes = self.store.content_is_needed(user, content)?;
+    /// Marks the content of a user's new job as needed, so that it no longer counts as unused by that user.
+    pub(super) fn content_needed(&mut self, job: JobId, user: &str) -> Result<(), StoreError> {
+        let bytes = self.store.content_is_needed(job, user)?;
         if let Some(sum) = self.unused.get_mut(user) {
             *sum = sum.saturating_sub(bytes);
         }
@@ -163,33 +164,60 @@ impl Core {
         if self.objects.is_none() {
             self.store.hold()?;
         }
-        let mut bytes = 0;
-        for (blob, at) in old {
-            // A blob that was used meanwhile, or is needed, stays. Whether it was used is looked at last: while
-            // the store answers, this master may have lost it, and another one counts on the blob.
-            let is_used = |core: &Self| core.blobs.modified(&blob.hash) != Some(*at);
-            let before = !self.laws.use_before_removing && is_used(self);
-            if before || self.is_program(&blob.hash) || self.store.needs_blob(&blob.hash)? {
-                continue;
-            }
-            if self.laws.use_before_removing && is_used(self) {
-                continue;
-            }
 
-            self.condemn(&blob.hash)?;
-            match self.blobs.remove(&blob.hash) {
-                Ok(()) => {
-                    bytes += blob.size;
-                    self.store.content_went(&blob.hash)?;
+        // A blob that was used meanwhile, or is needed, stays. Whether it was used is looked at last: while
+        // the store answers, this master may have lost it, and another one counts on the blob.
+        let looks_last = self.laws.use_before_removing;
+        let mut left: VecDeque<OldBlob> = old
+            .iter()
+            .filter(|old| looks_last || !self.is_used(old))
+            .copied()
+            .collect();
+
+        let mut bytes = 0;
+        while !left.is_empty() {
+            let hashes: Vec<BlobHash> = left.iter().map(|(blob, _)| blob.hash).collect();
+            let needed = self.store.needed(&hashes)?;
+            let answered = self.store.lease_clock();
+
+            while let Some(old) = left.pop_front() {
+                let hash = old.0.hash;
+                let is_needed = self.is_program(&hash) || needed.contains(&hash);
+                if !is_needed && !(looks_last && self.is_used(&old)) {
+                    bytes += self.remove_unneeded(&old.0)?;
                 }
-                Err(error) => {
-                    tracing::warn!(hash = %blob.hash, %error, "content that nobody needs stays");
+                if self.is_long_since(answered) {
+                    break;
                 }
             }
         }
 
         // What is unused is counted at the end of the sweep, by `trim_content_of`.
         Ok(bytes)
+    }
+
+    /// Whether somebody has used the blob since it was listed.
+    fn is_used(&self, (blob, at): &OldBlob) -> bool {
+        self.blobs.modified(&blob.hash) != Some(*at)
+    }
+
+    /// Whether the store has to be asked again, since another master may have it by now.
+    fn is_long_since(&self, answered: Option<Time>) -> bool {
+        let now = self.store.lease_clock();
+        now.zip(answered)
+            .is_some_and(|(now, answered)| now.since(answered) > ANSWER_COUNTS)
+    }
+
+    /// Removes a blob and returns its bytes; 0 if it could not be removed.
+    fn remove_unneeded(&mut self, blob: &BlobRef) -> Result<u64, StoreError> {
+        self.condemn(&blob.hash)?;
+        if let Err(error) = self.blobs.remove(&blob.hash) {
+            tracing::warn!(hash = %blob.hash, %error, "content that nobody needs stays");
+            return Ok(0);
+        }
+
+        self.store.content_went(&blob.hash)?;
+        Ok(blob.size)
     }
 
     /// Recounts the bytes of unused content by user from the store.
@@ -272,5 +300,55 @@ impl Core {
                 || input.parts().iter().any(|part| part.hash == hash)
         };
         command.inputs.iter().any(is_it)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use common::job::{Rules, Work};
+    use common::{JobSpec, RequestId, TaskSet};
+    use link::BlobStore;
+
+    use super::super::retention::tests::core;
+    use super::*;
+    use crate::store::NewJob;
+
+    #[test]
+    fn a_sweep_removes_what_no_job_needs_and_nobody_has_used_since_it_was_listed() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut core = core(dir.path(), Time(1_700_000_000_000_000), true);
+        let files = BlobStore::open(&dir.path().join("content")).unwrap();
+        let put = |text: &str| files.add_reader(text.as_bytes()).unwrap();
+        let needed: Vec<BlobRef> = (0..40).map(|n| put(&format!("input {n}"))).collect();
+        let used = put("sent again");
+        let left_over = [put("one"), put("three")];
+
+        let spec = JobSpec {
+            name: "bag".into(),
+            tasks: TaskSet {
+                ids: IdSet::from_range(1, 1),
+                items: Vec::new(),
+            },
+            work: Work::Noop,
+            rules: Rules::default(),
+        };
+        let new = NewJob {
+            request: RequestId(uuid::Uuid::nil()),
+            body_hash: [0; 32],
+            user: "ann",
+            spec: &spec,
+            content: &needed,
+            estimates: &[],
+            now: core.now,
+        };
+        core.store.add_job(&new).unwrap();
+
+        let old = files.list().unwrap();
+        assert_eq!(old.len(), 43);
+        files.touch(&used);
+        assert_eq!(core.sweep(&old).unwrap(), 3 + 5);
+        assert!(needed.iter().all(|blob| files.has(blob)) && files.has(&used));
+        assert!(!left_over.iter().any(|blob| files.has(blob)));
+        assert_eq!(core.sweep(&old).unwrap(), 0);
     }
 }

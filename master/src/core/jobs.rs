@@ -368,7 +368,9 @@ impl Core {
             estimates: &bag.terms.estimates,
             now: self.now,
         })?;
-        self.content_needed(user, content)?;
+        if !content.is_empty() {
+            self.content_needed(job, user)?;
+        }
         if bag.disclosed {
             self.store.disclose(job, self.now)?;
         }

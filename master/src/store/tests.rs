@@ -40,6 +40,16 @@ pub(super) fn add_job(store: &mut Writer, id: u128, spec: &JobSpec) -> JobId {
 }
 
 fn add_job_of(store: &mut Writer, id: u128, spec: &JobSpec, user: &str) -> JobId {
+    add_job_with(store, id, (spec, &spec.content()), user)
+}
+
+/// A job of `user` that needs this content, whatever its spec says.
+pub(super) fn add_job_with(
+    store: &mut Writer,
+    id: u128,
+    (spec, content): (&JobSpec, &[BlobRef]),
+    user: &str,
+) -> JobId {
     let request = RequestId(uuid::Uuid::from_u128(id));
     store
         .add_job(&NewJob {
@@ -47,11 +57,19 @@ fn add_job_of(store: &mut Writer, id: u128, spec: &JobSpec, user: &str) -> JobId
             body_hash: [0; 32],
             user,
             spec,
-            content: &spec.content(),
+            content,
             estimates: &[],
             now: Time(1),
         })
         .unwrap()
+}
+
+/// The `n`-th of many files, of this size.
+pub(super) fn file(n: u32, size: u64) -> BlobRef {
+    BlobRef {
+        hash: BlobHash(*blake3::hash(&n.to_le_bytes()).as_bytes()),
+        size,
+    }
 }
 
 pub(super) fn attempt(job: JobId, index: u32, number: u32) -> AttemptId {

@@ -94,21 +94,29 @@ impl Writer {
         Ok(if needed { 0 } else { counted(blob.size) })
     }
 
-    /// Marks content as needed by a job of this user. Returns the counted bytes of the content
-    /// that the user had sent and that was not needed before.
-    pub(crate) fn content_is_needed(
-        &mut self,
-        user: &str,
-        content: &[BlobRef],
-    ) -> Result<u64, StoreError> {
-        let mut bytes = 0;
-        for blob in content {
-            let sql = "UPDATE content_of SET needed = TRUE WHERE \"user\" = $1 AND hash = $2 AND NOT needed";
-            if self.count(sql, values![user, blob.hash.0])? > 0 {
-                bytes += counted(blob.size);
-            }
+    /// Marks the content as needed that a new job of this user needs, as `blob_use` says. Returns the
+    /// counted bytes of that which the user had sent and which was not needed before. It is one
+    /// question, however many files there are: a master that waits for long is taken for dead.
+    pub(crate) fn content_is_needed(&mut self, job: JobId, user: &str) -> Result<u64, StoreError> {
+        // By the job's rows: the user may have sent a million files.
+        let sql = "SELECT CAST(COALESCE(SUM((SELECT CASE WHEN size < $1 THEN $1 ELSE size END FROM content_of
+                WHERE \"user\" = $2 AND content_of.hash = blob_use.hash AND NOT needed)), 0) AS BIGINT)
+            FROM blob_use WHERE job = $3";
+        let bytes: i64 = self
+            .db()
+            .one(sql, values![LEAST_COUNTED as i64, user, job.0], |row| {
+                row.get(0)
+            })?;
+        if bytes <= 0 {
+            return Ok(0);
         }
-        Ok(bytes)
+
+        self.change(
+            "UPDATE content_of SET needed = TRUE WHERE \"user\" = $1 AND NOT needed
+             AND hash IN (SELECT hash FROM blob_use WHERE job = $2)",
+            values![user, job.0],
+        )?;
+        Ok(bytes as u64)
     }
 
     /// Prepares to remove what says that a forgotten job of this user needs content, all of it or up to the
@@ -208,5 +216,47 @@ impl Writer {
         }
 
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{add_job_with, file, open, spec};
+    use super::*;
+
+    fn unused(store: &Writer, user: &str) -> u64 {
+        let unused = store.unused_content().unwrap();
+        unused.get(user).copied().unwrap_or(0)
+    }
+
+    #[test]
+    fn a_new_job_takes_what_its_user_has_sent_for_it_off_the_unused_bytes_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = open(&dir);
+        let files: Vec<BlobRef> = (0..6).map(|n| file(n, u64::from(n) * 10_000)).collect();
+        for sent in &files[..5] {
+            store.content_came("ann", *sent, Time(1)).unwrap();
+        }
+        for sent in &files[2..] {
+            store.content_came("bob", *sent, Time(1)).unwrap();
+        }
+        assert_eq!(unused(&store, "ann"), 2 * LEAST_COUNTED + 90_000);
+        assert_eq!(unused(&store, "bob"), 140_000);
+
+        let job = add_job_with(&mut store, 1, (&spec(1), &files[1..4]), "ann");
+        let taken_off = store.content_is_needed(job, "ann").unwrap();
+        assert_eq!(taken_off, LEAST_COUNTED + 50_000);
+        assert_eq!(store.content_is_needed(job, "ann").unwrap(), 0);
+        assert_eq!(unused(&store, "ann"), LEAST_COUNTED + 40_000);
+        assert_eq!(unused(&store, "bob"), 140_000);
+
+        // The last file ann has not sent, and others were needed before.
+        let next = add_job_with(&mut store, 2, (&spec(1), &files), "ann");
+        let taken_off = store.content_is_needed(next, "ann").unwrap();
+        assert_eq!(taken_off, LEAST_COUNTED + 40_000);
+        assert_eq!(unused(&store, "ann"), 0);
+        let none = add_job_with(&mut store, 3, (&spec(1), &[]), "bob");
+        assert_eq!(store.content_is_needed(none, "bob").unwrap(), 0);
+        assert_eq!(unused(&store, "bob"), 140_000);
     }
 }

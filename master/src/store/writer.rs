@@ -4,11 +4,10 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use common::attempt::Spent;
-use common::content::BlobHash;
 use common::host::HostFacts;
-use common::view::{AttemptState, JobState, JobView, TaskState};
+use common::view::{AttemptState, JobState, JobView};
 use common::{
-    AttemptId, BlobRef, Completion, HostId, IdSet, JobId, JobSpec, RequestId, Span, TaskId, Time,
+    AttemptId, BlobRef, Completion, HostId, JobId, JobSpec, RequestId, Span, TaskId, Time,
 };
 
 use super::db::{Db, SET_META};
@@ -196,6 +195,15 @@ impl Writer {
             self.db.hold()?;
         }
         Ok(())
+    }
+
+    /// The time by the clock of the lease, which counts the sleep of the machine; `None` where no other
+    /// master can take the store.
+    pub(crate) fn lease_clock(&self) -> Option<Time> {
+        match &self.db {
+            Db::Lite(_) => None,
+            Db::Pg(pg) => Some(pg.place().since_boot()),
+        }
     }
 
     /// The wait of this writer for its database, as a [`StoreWait`].
@@ -408,13 +416,6 @@ impl Writer {
         )
     }
 
-    /// Whether some job needs this content, as `blob_use`, `checkpoint_blob` and `kept_blob` say.
-    pub(crate) fn needs_blob(&self, hash: &BlobHash) -> Result<bool, StoreError> {
-        let sql = "SELECT 1 FROM blob_use WHERE hash = $1 UNION ALL SELECT 1 FROM checkpoint_blob WHERE hash = $1
-                   UNION ALL SELECT 1 FROM kept_blob WHERE hash = $1";
-        self.db().exists(sql, values![hash.0])
-    }
-
     /// Forgets the hosts of a job's live attempts.
     pub(super) fn forget_live(&mut self, job: JobId) {
         self.live.retain(|id, _| id.task.job != job);
@@ -624,51 +625,6 @@ impl Writer {
                 host.0
             ],
         )
-    }
-
-    /// Stores tasks that failed or were cancelled.
-    pub(crate) fn settle(
-        &mut self,
-        job: JobId,
-        tasks: &IdSet,
-        state: TaskState,
-        why: &str,
-    ) -> Result<(), StoreError> {
-        for (first, last) in tasks.ranges() {
-            self.change(
-                "INSERT INTO settled (job, first, last, state, why) VALUES ($1, $2, $3, $4, $5)
-                 ON CONFLICT (job, first) DO UPDATE SET last = excluded.last, state = excluded.state, why = excluded.why",
-                values![job.0, first, last, state.to_string(), why],
-            )?;
-        }
-
-        Ok(())
-    }
-
-    /// Reopens tasks that had failed or were cancelled; their earlier failures and losses no longer
-    /// count.
-    pub(crate) fn reopen(&mut self, job: JobId, tasks: &IdSet) -> Result<(), StoreError> {
-        let rows = super::reader::settled_rows(&self.db, job)?;
-        for row in rows {
-            let mut left = IdSet::from_range(row.first, row.last);
-            let before = left.len();
-            left.subtract(tasks);
-            if left.len() == before {
-                continue;
-            }
-            let gone = "DELETE FROM settled WHERE job = $1 AND first = $2";
-            self.change(gone, values![job.0, row.first])?;
-            self.settle(job, &left, row.state, &row.why)?;
-        }
-
-        for (first, last) in tasks.ranges() {
-            self.change(
-                "UPDATE attempt SET charged = FALSE WHERE job = $1 AND task BETWEEN $2 AND $3",
-                values![job.0, first, last],
-            )?;
-        }
-
-        Ok(())
     }
 
     /// The job as the store has it, with its spec and what was added to it since, and the size of

@@ -2,6 +2,7 @@
 //! the database is not one for it. They need a server (`tests/postgres`), and pass without one.
 
 mod copies;
+mod counted;
 mod health;
 mod late;
 mod shadow;
