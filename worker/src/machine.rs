@@ -10,6 +10,7 @@
 //! after a checkpoint. An attempt that the master holds stays frozen, whatever the owner does, and
 //! takes no slot; it is thawed once both allow it.
 
+mod giving_back;
 mod run;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -507,14 +508,6 @@ impl Machine {
         self.together.extend(waits.collect::<Vec<_>>());
     }
 
-    fn why_not_now(&self) -> &'static str {
-        if self.leaving {
-            "the worker shuts down"
-        } else {
-            "the owner wants the host"
-        }
-    }
-
     /// Returns the number of slots that the owner lets tasks use.
     fn allowed(&self) -> usize {
         self.decision.slots(self.slots as u32) as usize
@@ -898,59 +891,6 @@ impl Machine {
         if owner.reason() != before.reason() {
             self.unreported.extend(self.running.keys());
             self.report(now, actions);
-        }
-    }
-
-    /// Ends and gives back the attempts that have been frozen for `patience`, each after a
-    /// checkpoint.
-    fn return_frozen(&mut self, now: Time, patience: Span, actions: &mut Vec<Action>) {
-        for (id, run) in &mut self.running {
-            let frozen = run
-                .frozen_for(now)
-                .filter(|_| !run.held || patience == Span::ZERO);
-            if run.verdict == EndCause::Open
-                && frozen.is_some_and(|frozen_for| frozen_for >= patience)
-            {
-                run.verdict = EndCause::Returned;
-                actions.push(Action::Save(*id));
-                ask_to_end(run, *id, now + self.grace, actions);
-            }
-        }
-    }
-
-    /// Gives back every attempt that was not started.
-    fn give_back(&mut self, actions: &mut Vec<Action>) {
-        let mut back: Vec<AttemptId> = self.queued.drain(..).map(|a| a.attempt).collect();
-        let prepared = std::mem::take(&mut self.staging).into_keys();
-        let prepared: Vec<AttemptId> = prepared
-            .chain(self.ready.drain(..).map(|(id, _)| id))
-            .collect();
-        actions.extend(prepared.iter().map(|id| Action::Drop(*id)));
-        self.dropped.extend(&prepared);
-        back.extend(prepared);
-
-        self.reports.retain(|id, _| self.running.contains_key(id));
-        self.together.clear();
-        if !back.is_empty() {
-            actions.push(Action::Return(back, self.why_not_now()));
-        }
-    }
-
-    /// Gives back every attempt that has not ended; running ones are asked to end first.
-    fn on_shutdown(&mut self, now: Time, actions: &mut Vec<Action>) {
-        if std::mem::replace(&mut self.leaving, true) {
-            return;
-        }
-
-        // Sent first, so that the master does not assign them to this worker again.
-        actions.push(Action::Closing);
-        self.give_back(actions);
-        for (id, run) in &mut self.running {
-            if run.verdict == EndCause::Open {
-                run.verdict = EndCause::Returned;
-                actions.push(Action::Save(*id));
-                ask_to_end(run, *id, now + self.grace, actions);
-            }
         }
     }
 
