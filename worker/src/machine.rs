@@ -6,9 +6,10 @@
 //! acknowledged, returned or abandoned, exactly once. While the owner wants the host, every running
 //! attempt is frozen, none is started, and those not started yet are given back at once. While the
 //! owner shares the host, the same holds for attempts beyond the shared slots, and the latest
-//! starts are frozen first. An attempt that stays frozen for too long is ended and given back,
-//! after a checkpoint. An attempt that the master holds stays frozen, whatever the owner does, and
-//! takes no slot; it is thawed once both allow it.
+//! starts are frozen first. An attempt that stays frozen for the owner for too long is ended and
+//! given back, after a checkpoint. An attempt that the master holds stays frozen, whatever the owner
+//! does, and takes no slot; it is thawed once both allow it, and that time does not count as the
+//! owner's.
 
 mod giving_back;
 mod run;
@@ -167,7 +168,8 @@ pub(crate) struct Machine {
     /// The `Capacity` that the owner lends to all attempts together.
     lends: Capacity,
     grace: Span,
-    /// The longest time that an attempt may be frozen before it is given back; `None`: for ever.
+    /// The longest time that an attempt may be frozen for the owner before it is given back; `None`:
+    /// for ever.
     patience: Option<Span>,
     decision: Decision,
     /// The time since which the owner has been there, or away.
@@ -433,7 +435,7 @@ impl Machine {
             .or_else(|| self.collecting.get(&attempt))?;
         let frozen_for = run.frozen_for(now);
         let phase = match (frozen_for, self.decision.reason()) {
-            (Some(_), _) if run.held => Phase::Held,
+            (Some(_), _) if run.held() => Phase::Held,
             (Some(_), Some(reason)) => Phase::Suspended(reason),
             _ => Phase::Running,
         };
@@ -459,7 +461,7 @@ impl Machine {
     fn on_assigned(&mut self, work: Vec<Assignment>, actions: &mut Vec<Action>) {
         let mut back = Vec::new();
         // These assignments and the news of the frozen attempts have crossed on their way.
-        let frozen = self.running.values().any(|run| run.frozen() && !run.held);
+        let frozen = self.running.values().any(|run| run.frozen() && !run.held());
         let full = self.leaving || self.allowed() == 0 || frozen;
 
         for assignment in work {
@@ -516,7 +518,7 @@ impl Machine {
     /// Returns the number of attempts that take a slot: those that run, or would if the owner let
     /// them.
     fn in_slots(&self) -> usize {
-        self.running.values().filter(|run| !run.held).count()
+        self.running.values().filter(|run| !run.held()).count()
     }
 
     /// Returns the number of processors that the owner lets tasks use: all that are lent, or with
@@ -535,8 +537,8 @@ impl Machine {
     /// Returns the number of processors of the attempts that take a slot.
     fn cores_in_slots(&self) -> u64 {
         let odd = self.takes.iter().filter_map(|(id, takes)| {
-            let run = self.running.get(id).filter(|run| !run.held)?;
-            Some(u64::from(takes.cores.saturating_sub(1))).filter(|_| !run.held)
+            self.running.get(id).filter(|run| !run.held())?;
+            Some(u64::from(takes.cores.saturating_sub(1)))
         });
         self.in_slots() as u64 + odd.sum::<u64>()
     }
@@ -573,7 +575,7 @@ impl Machine {
         let cores = self.allowed_cores();
         if self.in_slots() <= allowed
             && self.cores_in_slots() <= cores
-            && self.running.values().all(|run| run.frozen() == run.held)
+            && self.running.values().all(|run| run.frozen() == run.held())
         {
             return;
         }
@@ -581,7 +583,7 @@ impl Machine {
         let mut order: Vec<(bool, u64, AttemptId)> = self
             .running
             .iter()
-            .map(|(id, run)| (run.held, run.number, *id))
+            .map(|(id, run)| (run.held(), run.number, *id))
             .collect();
         order.sort_unstable();
 
@@ -799,7 +801,7 @@ impl Machine {
             .get_mut(&id)
             .filter(|run| run.verdict == EndCause::Open)
         {
-            run.held = held;
+            run.hold(now, held);
             self.unreported.insert(id);
             self.report_at.get_or_insert(now + REPORT_DELAY);
         }
@@ -884,7 +886,7 @@ impl Machine {
 
         self.settle(now, actions);
         if decision.evicts() {
-            self.return_frozen(now, Span::ZERO, actions);
+            self.return_frozen(now, None, actions);
         }
 
         // The reason why the others stay frozen may have changed.
@@ -897,7 +899,7 @@ impl Machine {
     /// Enforces time limits, grace times and `patience`.
     fn enforce_times(&mut self, now: Time, actions: &mut Vec<Action>) {
         if let Some(patience) = self.patience {
-            self.return_frozen(now, patience, actions);
+            self.return_frozen(now, Some(patience), actions);
         }
 
         for (id, run) in &mut self.running {

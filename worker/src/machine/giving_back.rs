@@ -15,16 +15,20 @@ impl Machine {
         }
     }
 
-    /// Ends and gives back the attempts that have been frozen for `patience`, each after a
-    /// checkpoint.
-    pub(super) fn return_frozen(&mut self, now: Time, patience: Span, actions: &mut Vec<Action>) {
+    /// Ends and gives back frozen attempts, each after a checkpoint: those that have been frozen for
+    /// the owner for `patience`, or (`None`) all.
+    pub(super) fn return_frozen(
+        &mut self,
+        now: Time,
+        patience: Option<Span>,
+        actions: &mut Vec<Action>,
+    ) {
         for (id, run) in &mut self.running {
-            let frozen = run
-                .frozen_for(now)
-                .filter(|_| !run.held || patience == Span::ZERO);
-            if run.verdict == EndCause::Open
-                && frozen.is_some_and(|frozen_for| frozen_for >= patience)
-            {
+            let due = match patience {
+                Some(patience) => run.yields_for(now).is_some_and(|span| span >= patience),
+                None => run.frozen(),
+            };
+            if due && run.verdict == EndCause::Open {
                 run.verdict = EndCause::Returned;
                 actions.push(Action::Save(*id));
                 ask_to_end(run, *id, now + self.grace, actions);
