@@ -342,10 +342,7 @@ impl Engine {
                     }));
                 }
                 Action::Return(attempts, why) => {
-                    out.push(EngineOutput::Say(ToMaster::Returned {
-                        attempts,
-                        why: why.to_owned(),
-                    }));
+                    out.push(EngineOutput::Say(ToMaster::Returned { attempts, why }));
                 }
                 Action::Spent(spent) => {
                     out.push(EngineOutput::Say(ToMaster::Spent(spent)));

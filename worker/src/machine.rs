@@ -142,7 +142,7 @@ pub enum Action {
     /// Drop these durable completions from the spool.
     Forget(Vec<AttemptId>),
     /// Tell the master that these are given back, and why.
-    Return(Vec<AttemptId>, &'static str),
+    Return(Vec<AttemptId>, String),
     /// Tell the master the time spent by one that was given back.
     Spent(Spent),
     /// Save a checkpoint once its command has ended.
@@ -492,7 +492,7 @@ impl Machine {
         }
 
         if !back.is_empty() {
-            actions.push(Action::Return(back, self.why_not_now()));
+            actions.push(Action::Return(back, self.why_not_now().to_string()));
         }
     }
 
@@ -713,7 +713,7 @@ impl Machine {
             EndCause::Open => {}
             EndCause::TimedOut(limit) => ending.outcome = Outcome::TimedOut(limit),
             EndCause::Stopped => ending.outcome = Outcome::Stopped,
-            EndCause::Returned => {
+            EndCause::Returned(why) => {
                 let spent = Spent {
                     attempt: id,
                     ran: run.ran(now),
@@ -721,7 +721,7 @@ impl Machine {
                     cpu: ending.cpu,
                 };
                 actions.push(Action::Discard(Box::new(ending)));
-                actions.push(Action::Return(vec![id], self.why_not_now()));
+                actions.push(Action::Return(vec![id], why.to_string()));
                 actions.push(Action::Spent(spent));
                 return;
             }

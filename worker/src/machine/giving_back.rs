@@ -1,17 +1,46 @@
 //! The attempts that the machine gives back to the master: those not started yet, and those that it
 //! ends for the owner's sake. Attempts that the master ends are not given back.
 
+use std::fmt;
+
+use common::host::YieldReason;
 use common::{AttemptId, Span, Time};
 
 use super::run::EndCause;
-use super::{Action, Machine, ask_to_end};
+use super::{Action, Decision, Machine, ask_to_end};
+
+/// The reason why an attempt is given back, for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BackReason {
+    /// The worker shuts down.
+    Shutdown,
+    /// The owner's programs need the memory that frozen attempts keep.
+    Memory,
+    /// The owner wants the host, by this rule if one holds.
+    Owner(Option<YieldReason>),
+}
+
+impl fmt::Display for BackReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shutdown => f.write_str("the worker shuts down"),
+            Self::Memory => f.write_str("the owner's programs need the memory"),
+            Self::Owner(Some(reason)) => write!(f, "the owner wants the host: {reason}"),
+            Self::Owner(None) => f.write_str("the owner wants the host"),
+        }
+    }
+}
 
 impl Machine {
-    pub(super) fn why_not_now(&self) -> &'static str {
+    /// Returns the reason why attempts are given back now.
+    pub(super) fn why_not_now(&self) -> BackReason {
         if self.leaving {
-            "the worker shuts down"
-        } else {
-            "the owner wants the host"
+            return BackReason::Shutdown;
+        }
+        match (self.decision, self.decision.reason()) {
+            // Whichever rule comes first, only for memory is anything evicted.
+            (Decision::Evict(_), _) | (_, Some(YieldReason::LowMemory)) => BackReason::Memory,
+            (_, reason) => BackReason::Owner(reason),
         }
     }
 
@@ -23,13 +52,14 @@ impl Machine {
         patience: Option<Span>,
         actions: &mut Vec<Action>,
     ) {
+        let why = self.why_not_now();
         for (id, run) in &mut self.running {
             let due = match patience {
                 Some(patience) => run.yields_for(now).is_some_and(|span| span >= patience),
                 None => run.frozen(),
             };
             if due && run.verdict == EndCause::Open {
-                run.verdict = EndCause::Returned;
+                run.verdict = EndCause::Returned(why);
                 actions.push(Action::Save(*id));
                 ask_to_end(run, *id, now + self.grace, actions);
             }
@@ -50,7 +80,7 @@ impl Machine {
         self.reports.retain(|id, _| self.running.contains_key(id));
         self.together.clear();
         if !back.is_empty() {
-            actions.push(Action::Return(back, self.why_not_now()));
+            actions.push(Action::Return(back, self.why_not_now().to_string()));
         }
     }
 
@@ -65,7 +95,7 @@ impl Machine {
         self.give_back(actions);
         for (id, run) in &mut self.running {
             if run.verdict == EndCause::Open {
-                run.verdict = EndCause::Returned;
+                run.verdict = EndCause::Returned(BackReason::Shutdown);
                 actions.push(Action::Save(*id));
                 ask_to_end(run, *id, now + self.grace, actions);
             }

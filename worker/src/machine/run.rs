@@ -2,6 +2,8 @@
 
 use common::{Span, Time};
 
+use super::giving_back::BackReason;
+
 /// The external cause of an attempt's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EndCause {
@@ -11,8 +13,8 @@ pub(super) enum EndCause {
     TimedOut(Span),
     /// The master stopped it.
     Stopped,
-    /// The worker gives it back, because it was frozen for too long or the worker shuts down.
-    Returned,
+    /// The worker gives it back, for this reason.
+    Returned(BackReason),
 }
 
 /// A command that runs, is frozen, or has just ended.
