@@ -7,9 +7,9 @@
 //! attempt is frozen, none is started, and those not started yet are given back at once. While the
 //! owner shares the host, the same holds for attempts beyond the shared slots, and the latest
 //! starts are frozen first. An attempt that stays frozen for the owner for too long is ended and
-//! given back, after a checkpoint. An attempt that the master holds stays frozen, whatever the owner
-//! does, and takes no slot; it is thawed once both allow it, and that time does not count as the
-//! owner's.
+//! given back, after a checkpoint, once a master can be told. An attempt that the master holds stays
+//! frozen, whatever the owner does, and takes no slot; it is thawed once both allow it, and that
+//! time does not count as the owner's.
 
 mod giving_back;
 mod run;
@@ -171,6 +171,8 @@ pub(crate) struct Machine {
     /// The longest time that an attempt may be frozen for the owner before it is given back; `None`:
     /// for ever.
     patience: Option<Span>,
+    /// Whether a master hears what is given back, and takes its saved state.
+    heard: bool,
     decision: Decision,
     /// The time since which the owner has been there, or away.
     owner_since: Time,
@@ -217,6 +219,7 @@ impl Machine {
             },
             grace,
             patience,
+            heard: true,
             decision: Decision::Run,
             owner_since: Time(0),
             leaving: false,
@@ -245,6 +248,12 @@ impl Machine {
     /// Sets the time after which a frozen command is given back.
     pub(crate) fn be_patient(&mut self, patience: Option<Span>) {
         self.patience = patience;
+    }
+
+    /// Sets whether a master hears this worker. While none does, a frozen command is not given back
+    /// for its age: its state could reach nobody.
+    pub(crate) fn be_heard(&mut self, heard: bool) {
+        self.heard = heard;
     }
 
     /// Sets what the owner lends; until then it is a processor for each slot, and no bound on the
@@ -319,7 +328,7 @@ impl Machine {
         let runs = self
             .running
             .values()
-            .filter_map(|run| run.next_wakeup(self.patience));
+            .filter_map(|run| run.next_wakeup(self.patience_now()));
         runs.chain(self.report_at).min()
     }
 
@@ -898,7 +907,7 @@ impl Machine {
 
     /// Enforces time limits, grace times and `patience`.
     fn enforce_times(&mut self, now: Time, actions: &mut Vec<Action>) {
-        if let Some(patience) = self.patience {
+        if let Some(patience) = self.patience_now() {
             self.return_frozen(now, Some(patience), actions);
         }
 

@@ -44,6 +44,11 @@ impl Machine {
         }
     }
 
+    /// Returns the time after which what is frozen for the owner is given back, if that may be now.
+    pub(super) fn patience_now(&self) -> Option<Span> {
+        self.patience.filter(|_| self.heard)
+    }
+
     /// Ends and gives back frozen attempts, each after a checkpoint: those that have been frozen for
     /// the owner for `patience`, or (`None`) all.
     pub(super) fn return_frozen(
