@@ -98,8 +98,8 @@ pub struct Engine {
 
 impl Engine {
     /// Makes the engine of a worker with `slots` slots. A command that was asked to end has `grace`
-    /// until it is killed; a frozen one is given back after `patience`. `ended` are the completions
-    /// that the spool holds from before.
+    /// until it is killed; a frozen one is given back after `patience`, or once there is a connection
+    /// then. `ended` are the completions that the spool holds from before.
     pub fn new(
         slots: usize,
         grace: Span,
@@ -107,7 +107,8 @@ impl Engine {
         ended: impl IntoIterator<Item = AttemptId>,
         laws: CrashRules,
     ) -> Self {
-        let machine = Machine::new(slots, grace, patience, ended);
+        let mut machine = Machine::new(slots, grace, patience, ended);
+        machine.be_heard(false);
         let saved = BTreeMap::new();
         let backlog = Vec::new();
         let actions = Vec::new();
@@ -208,6 +209,7 @@ impl Engine {
             EngineInput::Happened(event) => self.happen(now, event, out),
             EngineInput::Up => {
                 self.connected = true;
+                self.machine.be_heard(true);
                 // The last report over the connection before may not have arrived.
                 let saved = self
                     .saved
@@ -223,6 +225,7 @@ impl Engine {
             }
             EngineInput::Down => {
                 self.connected = false;
+                self.machine.be_heard(false);
                 self.backlog.clear();
             }
             EngineInput::Said(message) => self.on_message(now, message, out),
@@ -342,10 +345,7 @@ impl Engine {
                     }));
                 }
                 Action::Return(attempts, why) => {
-                    out.push(EngineOutput::Say(ToMaster::Returned {
-                        attempts,
-                        why: why.to_owned(),
-                    }));
+                    out.push(EngineOutput::Say(ToMaster::Returned { attempts, why }));
                 }
                 Action::Spent(spent) => {
                     out.push(EngineOutput::Say(ToMaster::Spent(spent)));
@@ -379,6 +379,7 @@ impl Engine {
 mod tests {
     use super::*;
     use crate::machine::tests::{command, id};
+    use common::host::YieldReason;
     use common::{HostId, Incarnation, Outcome};
 
     fn welcome(abandon: &[AttemptId]) -> EngineInput {
@@ -462,5 +463,43 @@ mod tests {
             forgets(&mut engine, welcome(&[id(1)]));
             assert!(engine.held(Time(4)).is_empty(), "runs: {runs}");
         }
+    }
+
+    /// Returns what the engine does so many seconds after its start.
+    fn acts(engine: &mut Engine, at_s: u64, input: EngineInput) -> Vec<Action> {
+        let mut out = Vec::new();
+        engine.step(Time(0) + Span::from_secs(at_s), input, &mut out);
+        let acts = out.into_iter().filter_map(|output| match output {
+            EngineOutput::Act(action) => Some(action),
+            _ => None,
+        });
+        acts.collect()
+    }
+
+    #[test]
+    fn what_is_frozen_stays_so_while_its_state_could_reach_nobody() {
+        let patience = Some(Span::from_secs(10));
+        let mut engine = Engine::new(1, Span::from_secs(5), patience, [], CrashRules::KEPT);
+        let given = ToWorker::Assign(vec![command(1, None)]);
+        let came = MachineEvent::Decided(Decision::Freeze(YieldReason::InUse));
+        for input in [
+            EngineInput::Up,
+            EngineInput::Said(given),
+            EngineInput::Happened(MachineEvent::Staged(id(1))),
+            EngineInput::Down,
+            EngineInput::Happened(came),
+        ] {
+            acts(&mut engine, 0, input);
+        }
+
+        let tick = || EngineInput::Happened(MachineEvent::Tick);
+        assert_eq!(acts(&mut engine, 100, tick()), []);
+        assert_eq!(engine.next_wakeup(), None);
+        acts(&mut engine, 200, EngineInput::Up);
+        assert!(engine.next_wakeup().is_some());
+        assert_eq!(
+            acts(&mut engine, 200, tick()),
+            [Action::Save(id(1)), Action::Kill(id(1))]
+        );
     }
 }

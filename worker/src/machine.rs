@@ -6,10 +6,12 @@
 //! acknowledged, returned or abandoned, exactly once. While the owner wants the host, every running
 //! attempt is frozen, none is started, and those not started yet are given back at once. While the
 //! owner shares the host, the same holds for attempts beyond the shared slots, and the latest
-//! starts are frozen first. An attempt that stays frozen for too long is ended and given back,
-//! after a checkpoint. An attempt that the master holds stays frozen, whatever the owner does, and
-//! takes no slot; it is thawed once both allow it.
+//! starts are frozen first. An attempt that stays frozen for the owner for too long is ended and
+//! given back, after a checkpoint, once a master can be told. An attempt that the master holds stays
+//! frozen, whatever the owner does, and takes no slot; it is thawed once both allow it, and that
+//! time does not count as the owner's.
 
+mod giving_back;
 mod run;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -140,7 +142,7 @@ pub enum Action {
     /// Drop these durable completions from the spool.
     Forget(Vec<AttemptId>),
     /// Tell the master that these are given back, and why.
-    Return(Vec<AttemptId>, &'static str),
+    Return(Vec<AttemptId>, String),
     /// Tell the master the time spent by one that was given back.
     Spent(Spent),
     /// Save a checkpoint once its command has ended.
@@ -166,8 +168,11 @@ pub(crate) struct Machine {
     /// The `Capacity` that the owner lends to all attempts together.
     lends: Capacity,
     grace: Span,
-    /// The longest time that an attempt may be frozen before it is given back; `None`: for ever.
+    /// The longest time that an attempt may be frozen for the owner before it is given back; `None`:
+    /// for ever.
     patience: Option<Span>,
+    /// Whether a master hears what is given back, and takes its saved state.
+    heard: bool,
     decision: Decision,
     /// The time since which the owner has been there, or away.
     owner_since: Time,
@@ -214,6 +219,7 @@ impl Machine {
             },
             grace,
             patience,
+            heard: true,
             decision: Decision::Run,
             owner_since: Time(0),
             leaving: false,
@@ -242,6 +248,12 @@ impl Machine {
     /// Sets the time after which a frozen command is given back.
     pub(crate) fn be_patient(&mut self, patience: Option<Span>) {
         self.patience = patience;
+    }
+
+    /// Sets whether a master hears this worker. While none does, a frozen command is not given back
+    /// for its age: its state could reach nobody.
+    pub(crate) fn be_heard(&mut self, heard: bool) {
+        self.heard = heard;
     }
 
     /// Sets what the owner lends; until then it is a processor for each slot, and no bound on the
@@ -316,7 +328,7 @@ impl Machine {
         let runs = self
             .running
             .values()
-            .filter_map(|run| run.next_wakeup(self.patience));
+            .filter_map(|run| run.next_wakeup(self.patience_now()));
         runs.chain(self.report_at).min()
     }
 
@@ -432,7 +444,7 @@ impl Machine {
             .or_else(|| self.collecting.get(&attempt))?;
         let frozen_for = run.frozen_for(now);
         let phase = match (frozen_for, self.decision.reason()) {
-            (Some(_), _) if run.held => Phase::Held,
+            (Some(_), _) if run.held() => Phase::Held,
             (Some(_), Some(reason)) => Phase::Suspended(reason),
             _ => Phase::Running,
         };
@@ -458,7 +470,7 @@ impl Machine {
     fn on_assigned(&mut self, work: Vec<Assignment>, actions: &mut Vec<Action>) {
         let mut back = Vec::new();
         // These assignments and the news of the frozen attempts have crossed on their way.
-        let frozen = self.running.values().any(|run| run.frozen() && !run.held);
+        let frozen = self.running.values().any(|run| run.frozen() && !run.held());
         let full = self.leaving || self.allowed() == 0 || frozen;
 
         for assignment in work {
@@ -489,7 +501,7 @@ impl Machine {
         }
 
         if !back.is_empty() {
-            actions.push(Action::Return(back, self.why_not_now()));
+            actions.push(Action::Return(back, self.why_not_now().to_string()));
         }
     }
 
@@ -507,14 +519,6 @@ impl Machine {
         self.together.extend(waits.collect::<Vec<_>>());
     }
 
-    fn why_not_now(&self) -> &'static str {
-        if self.leaving {
-            "the worker shuts down"
-        } else {
-            "the owner wants the host"
-        }
-    }
-
     /// Returns the number of slots that the owner lets tasks use.
     fn allowed(&self) -> usize {
         self.decision.slots(self.slots as u32) as usize
@@ -523,7 +527,7 @@ impl Machine {
     /// Returns the number of attempts that take a slot: those that run, or would if the owner let
     /// them.
     fn in_slots(&self) -> usize {
-        self.running.values().filter(|run| !run.held).count()
+        self.running.values().filter(|run| !run.held()).count()
     }
 
     /// Returns the number of processors that the owner lets tasks use: all that are lent, or with
@@ -542,8 +546,8 @@ impl Machine {
     /// Returns the number of processors of the attempts that take a slot.
     fn cores_in_slots(&self) -> u64 {
         let odd = self.takes.iter().filter_map(|(id, takes)| {
-            let run = self.running.get(id).filter(|run| !run.held)?;
-            Some(u64::from(takes.cores.saturating_sub(1))).filter(|_| !run.held)
+            self.running.get(id).filter(|run| !run.held())?;
+            Some(u64::from(takes.cores.saturating_sub(1)))
         });
         self.in_slots() as u64 + odd.sum::<u64>()
     }
@@ -580,7 +584,7 @@ impl Machine {
         let cores = self.allowed_cores();
         if self.in_slots() <= allowed
             && self.cores_in_slots() <= cores
-            && self.running.values().all(|run| run.frozen() == run.held)
+            && self.running.values().all(|run| run.frozen() == run.held())
         {
             return;
         }
@@ -588,7 +592,7 @@ impl Machine {
         let mut order: Vec<(bool, u64, AttemptId)> = self
             .running
             .iter()
-            .map(|(id, run)| (run.held, run.number, *id))
+            .map(|(id, run)| (run.held(), run.number, *id))
             .collect();
         order.sort_unstable();
 
@@ -718,7 +722,7 @@ impl Machine {
             EndCause::Open => {}
             EndCause::TimedOut(limit) => ending.outcome = Outcome::TimedOut(limit),
             EndCause::Stopped => ending.outcome = Outcome::Stopped,
-            EndCause::Returned => {
+            EndCause::Returned(why) => {
                 let spent = Spent {
                     attempt: id,
                     ran: run.ran(now),
@@ -726,7 +730,7 @@ impl Machine {
                     cpu: ending.cpu,
                 };
                 actions.push(Action::Discard(Box::new(ending)));
-                actions.push(Action::Return(vec![id], self.why_not_now()));
+                actions.push(Action::Return(vec![id], why.to_string()));
                 actions.push(Action::Spent(spent));
                 return;
             }
@@ -806,7 +810,7 @@ impl Machine {
             .get_mut(&id)
             .filter(|run| run.verdict == EndCause::Open)
         {
-            run.held = held;
+            run.hold(now, held);
             self.unreported.insert(id);
             self.report_at.get_or_insert(now + REPORT_DELAY);
         }
@@ -891,7 +895,7 @@ impl Machine {
 
         self.settle(now, actions);
         if decision.evicts() {
-            self.return_frozen(now, Span::ZERO, actions);
+            self.return_frozen(now, None, actions);
         }
 
         // The reason why the others stay frozen may have changed.
@@ -901,63 +905,10 @@ impl Machine {
         }
     }
 
-    /// Ends and gives back the attempts that have been frozen for `patience`, each after a
-    /// checkpoint.
-    fn return_frozen(&mut self, now: Time, patience: Span, actions: &mut Vec<Action>) {
-        for (id, run) in &mut self.running {
-            let frozen = run
-                .frozen_for(now)
-                .filter(|_| !run.held || patience == Span::ZERO);
-            if run.verdict == EndCause::Open
-                && frozen.is_some_and(|frozen_for| frozen_for >= patience)
-            {
-                run.verdict = EndCause::Returned;
-                actions.push(Action::Save(*id));
-                ask_to_end(run, *id, now + self.grace, actions);
-            }
-        }
-    }
-
-    /// Gives back every attempt that was not started.
-    fn give_back(&mut self, actions: &mut Vec<Action>) {
-        let mut back: Vec<AttemptId> = self.queued.drain(..).map(|a| a.attempt).collect();
-        let prepared = std::mem::take(&mut self.staging).into_keys();
-        let prepared: Vec<AttemptId> = prepared
-            .chain(self.ready.drain(..).map(|(id, _)| id))
-            .collect();
-        actions.extend(prepared.iter().map(|id| Action::Drop(*id)));
-        self.dropped.extend(&prepared);
-        back.extend(prepared);
-
-        self.reports.retain(|id, _| self.running.contains_key(id));
-        self.together.clear();
-        if !back.is_empty() {
-            actions.push(Action::Return(back, self.why_not_now()));
-        }
-    }
-
-    /// Gives back every attempt that has not ended; running ones are asked to end first.
-    fn on_shutdown(&mut self, now: Time, actions: &mut Vec<Action>) {
-        if std::mem::replace(&mut self.leaving, true) {
-            return;
-        }
-
-        // Sent first, so that the master does not assign them to this worker again.
-        actions.push(Action::Closing);
-        self.give_back(actions);
-        for (id, run) in &mut self.running {
-            if run.verdict == EndCause::Open {
-                run.verdict = EndCause::Returned;
-                actions.push(Action::Save(*id));
-                ask_to_end(run, *id, now + self.grace, actions);
-            }
-        }
-    }
-
     /// Enforces time limits, grace times and `patience`.
     fn enforce_times(&mut self, now: Time, actions: &mut Vec<Action>) {
-        if let Some(patience) = self.patience {
-            self.return_frozen(now, patience, actions);
+        if let Some(patience) = self.patience_now() {
+            self.return_frozen(now, Some(patience), actions);
         }
 
         for (id, run) in &mut self.running {

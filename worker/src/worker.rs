@@ -6,6 +6,7 @@
 
 mod beats;
 mod day;
+mod input;
 mod loan;
 mod site;
 mod update;
@@ -46,17 +47,18 @@ use crate::peers::InputPeers;
 use crate::record::Look;
 use crate::record::book::{Book, DueIntervals};
 use crate::session::{self, SessionEvent, Uplink};
-use crate::share::{Gauge, ProcessorTimes, UpTime};
+use crate::share::{Gauge, UpTime};
 use crate::spool::blobs::Blobs;
 use crate::spool::writer::{self, SpoolRequest, SpoolThread, Spooled};
 use crate::spool::{HostMoment, Spool};
 use crate::{facts, lock};
 use beats::Beats;
 use day::OwnerDay;
+use input::LoopInput;
 use link::wall_clock;
 use loan::ReportedLoan;
-use site::{SiteKeeper, SiteKept};
-use update::{ProgramNews, UpdateDesk};
+use site::SiteKeeper;
+use update::UpdateDesk;
 
 /// The most inputs that are taken before their outputs are carried out.
 const BATCH: usize = 1_024;
@@ -66,57 +68,6 @@ pub(crate) const LAST_DELIVERY: Duration = Duration::from_secs(2);
 const SHORTEST_BEAT: Duration = Duration::from_secs(1);
 /// The number of the sensor of the switch in the worker's own directory.
 const OWN_SWITCH: usize = 0;
-
-/// An input of the loop.
-#[derive(Debug)]
-enum LoopInput {
-    Machine(MachineEvent),
-    Session(SessionEvent),
-    Spool(Spooled),
-    Sighted(Sighted),
-    Asked(ControlQuestion),
-    Beat(Vec<(AttemptId, ProgressReport)>),
-    Load(Option<ProcessorTimes>),
-    Recorded(DueIntervals),
-    SiteKept(SiteKept),
-    Program(ProgramNews),
-}
-
-impl From<MachineEvent> for LoopInput {
-    fn from(event: MachineEvent) -> Self {
-        LoopInput::Machine(event)
-    }
-}
-
-impl From<SessionEvent> for LoopInput {
-    fn from(session: SessionEvent) -> Self {
-        LoopInput::Session(session)
-    }
-}
-
-impl From<Spooled> for LoopInput {
-    fn from(spooled: Spooled) -> Self {
-        LoopInput::Spool(spooled)
-    }
-}
-
-impl From<DueIntervals> for LoopInput {
-    fn from(due: DueIntervals) -> Self {
-        LoopInput::Recorded(due)
-    }
-}
-
-impl From<ControlQuestion> for LoopInput {
-    fn from(question: ControlQuestion) -> Self {
-        LoopInput::Asked(question)
-    }
-}
-
-impl From<Sighted> for LoopInput {
-    fn from(sighted: Sighted) -> Self {
-        LoopInput::Sighted(sighted)
-    }
-}
 
 /// The directory of the attempts' directories, below the worker's.
 const ATTEMPTS: &str = "attempts";

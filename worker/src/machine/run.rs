@@ -2,6 +2,8 @@
 
 use common::{Span, Time};
 
+use super::giving_back::BackReason;
+
 /// The external cause of an attempt's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EndCause {
@@ -11,8 +13,8 @@ pub(super) enum EndCause {
     TimedOut(Span),
     /// The master stopped it.
     Stopped,
-    /// The worker gives it back, because it was frozen for too long or the worker shuts down.
-    Returned,
+    /// The worker gives it back, for this reason.
+    Returned(BackReason),
 }
 
 /// A command that runs, is frozen, or has just ended.
@@ -27,7 +29,9 @@ pub(super) struct RunningCommand {
     since: Option<Time>,
     frozen: bool,
     /// Whether the master holds it, to give its slot to another attempt.
-    pub held: bool,
+    held: bool,
+    /// The time at which the master let it go on; that of the start where it was never held.
+    released: Time,
     pub verdict: EndCause,
     /// The time at which a command that was asked to end is killed.
     pub kill_at: Option<Time>,
@@ -48,6 +52,7 @@ impl RunningCommand {
             since: Some(now),
             frozen,
             held,
+            released: now,
             verdict: EndCause::Open,
             kill_at: None,
         }
@@ -79,6 +84,29 @@ impl RunningCommand {
     /// Returns the length of the present suspension, if it is suspended.
     pub(super) fn frozen_for(&self, now: Time) -> Option<Span> {
         self.frozen.then(|| self.stretch(now))
+    }
+
+    /// Whether the master holds it.
+    pub(super) fn held(&self) -> bool {
+        self.held
+    }
+
+    /// Has it held by the master, or released.
+    pub(super) fn hold(&mut self, now: Time, held: bool) {
+        if std::mem::replace(&mut self.held, held) != held {
+            self.released = now;
+        }
+    }
+
+    /// Returns the time for which it has been suspended for the owner alone, if it is: while the
+    /// master holds it, it stands still whatever the owner does.
+    pub(super) fn yields_for(&self, now: Time) -> Option<Span> {
+        self.yields_since().map(|since| now.since(since))
+    }
+
+    fn yields_since(&self) -> Option<Time> {
+        let since = self.since.filter(|_| self.frozen && !self.held)?;
+        Some(since.max(self.released))
     }
 
     fn stretch(&self, now: Time) -> Span {
@@ -114,16 +142,16 @@ impl RunningCommand {
     }
 
     /// Returns the next time at which it must be acted on, if it goes on as it is and may be frozen
-    /// for no longer than `patience`.
+    /// for the owner for no longer than `patience`.
     pub(super) fn next_wakeup(&self, patience: Option<Span>) -> Option<Time> {
-        let since = self.since.filter(|_| self.verdict == EndCause::Open);
-        let left = match self.frozen {
-            true => patience.filter(|_| !self.held),
-            false => self
-                .limit
-                .map(|limit| Span(limit.0.saturating_sub(self.ran.0))),
-        };
-        let over = left.zip(since).map(|(left, since)| since + left);
-        [self.kill_at, over].into_iter().flatten().min()
+        let open = self.verdict == EndCause::Open;
+        let left = self.limit.filter(|_| !self.frozen);
+        let left = left.map(|limit| Span(limit.0.saturating_sub(self.ran.0)));
+        let overrun = left.zip(self.since).map(|(left, since)| since + left);
+
+        let yields = patience.zip(self.yields_since());
+        let evicted = yields.map(|(patience, since)| since + patience);
+        let ends = overrun.or(evicted).filter(|_| open);
+        [self.kill_at, ends].into_iter().flatten().min()
     }
 }

@@ -1,6 +1,8 @@
 //! What the machine promises, over random histories played against a small model of the world, and
 //! some short stories.
 
+mod giving_back;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::host::YieldReason;
@@ -175,7 +177,7 @@ impl World {
     }
 
     fn check(&self) {
-        let held = |id: &AttemptId| self.machine.running.get(id).is_some_and(|run| run.held);
+        let held = |id: &AttemptId| self.machine.running.get(id).is_some_and(|run| run.held());
         let running = self
             .places
             .iter()
@@ -223,12 +225,11 @@ impl World {
         );
 
         if let Some(patience) = self.patience {
-            for held in self.machine.held(self.now) {
-                let own = held.phase != Phase::Held && !self.doomed.contains(&held.attempt);
-                let late = held.frozen_for >= patience && own;
+            for (id, run) in &self.machine.running {
+                let late = run.yields_for(self.now) >= Some(patience);
                 assert!(
-                    !late,
-                    "{held:?} is suspended for longer than the owner's patience"
+                    !late || self.doomed.contains(id),
+                    "{id} is suspended for longer than the owner's patience"
                 );
             }
         }

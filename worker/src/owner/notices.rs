@@ -15,8 +15,8 @@ use tokio::sync::mpsc::UnboundedSender;
 pub enum NoticeKind {
     /// The first task of the day starts.
     FirstTask,
-    /// A task was given back, since the owner needed the host for long: once, until tasks may run
-    /// again.
+    /// A task was given back, since the owner needed the host or its memory for long: once, until
+    /// tasks may run again.
     GivenBack,
     /// A pause begins, or ends.
     Paused,

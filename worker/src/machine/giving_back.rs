@@ -1,0 +1,109 @@
+//! The attempts that the machine gives back to the master: those not started yet, and those that it
+//! ends for the owner's sake. Attempts that the master ends are not given back.
+
+use std::fmt;
+
+use common::host::YieldReason;
+use common::{AttemptId, Span, Time};
+
+use super::run::EndCause;
+use super::{Action, Decision, Machine, ask_to_end};
+
+/// The reason why an attempt is given back, for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BackReason {
+    /// The worker shuts down.
+    Shutdown,
+    /// The owner's programs need the memory that frozen attempts keep.
+    Memory,
+    /// The owner wants the host, by this rule if one holds.
+    Owner(Option<YieldReason>),
+}
+
+impl fmt::Display for BackReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shutdown => f.write_str("the worker shuts down"),
+            Self::Memory => f.write_str("the owner's programs need the memory"),
+            Self::Owner(Some(reason)) => write!(f, "the owner wants the host: {reason}"),
+            Self::Owner(None) => f.write_str("the owner wants the host"),
+        }
+    }
+}
+
+impl Machine {
+    /// Returns the reason why attempts are given back now.
+    pub(super) fn why_not_now(&self) -> BackReason {
+        if self.leaving {
+            return BackReason::Shutdown;
+        }
+        match (self.decision, self.decision.reason()) {
+            // Whichever rule comes first, only for memory is anything evicted.
+            (Decision::Evict(_), _) | (_, Some(YieldReason::LowMemory)) => BackReason::Memory,
+            (_, reason) => BackReason::Owner(reason),
+        }
+    }
+
+    /// Returns the time after which what is frozen for the owner is given back, if that may be now.
+    pub(super) fn patience_now(&self) -> Option<Span> {
+        self.patience.filter(|_| self.heard)
+    }
+
+    /// Ends and gives back frozen attempts, each after a checkpoint: those that have been frozen for
+    /// the owner for `patience`, or (`None`) all.
+    pub(super) fn return_frozen(
+        &mut self,
+        now: Time,
+        patience: Option<Span>,
+        actions: &mut Vec<Action>,
+    ) {
+        let why = self.why_not_now();
+        for (id, run) in &mut self.running {
+            let due = match patience {
+                Some(patience) => run.yields_for(now).is_some_and(|span| span >= patience),
+                None => run.frozen(),
+            };
+            if due && run.verdict == EndCause::Open {
+                run.verdict = EndCause::Returned(why);
+                actions.push(Action::Save(*id));
+                ask_to_end(run, *id, now + self.grace, actions);
+            }
+        }
+    }
+
+    /// Gives back every attempt that was not started.
+    pub(super) fn give_back(&mut self, actions: &mut Vec<Action>) {
+        let mut back: Vec<AttemptId> = self.queued.drain(..).map(|a| a.attempt).collect();
+        let prepared = std::mem::take(&mut self.staging).into_keys();
+        let prepared: Vec<AttemptId> = prepared
+            .chain(self.ready.drain(..).map(|(id, _)| id))
+            .collect();
+        actions.extend(prepared.iter().map(|id| Action::Drop(*id)));
+        self.dropped.extend(&prepared);
+        back.extend(prepared);
+
+        self.reports.retain(|id, _| self.running.contains_key(id));
+        self.together.clear();
+        if !back.is_empty() {
+            actions.push(Action::Return(back, self.why_not_now().to_string()));
+        }
+    }
+
+    /// Gives back every attempt that has not ended; running ones are asked to end first.
+    pub(super) fn on_shutdown(&mut self, now: Time, actions: &mut Vec<Action>) {
+        if std::mem::replace(&mut self.leaving, true) {
+            return;
+        }
+
+        // Sent first, so that the master does not assign them to this worker again.
+        actions.push(Action::Closing);
+        self.give_back(actions);
+        for (id, run) in &mut self.running {
+            if run.verdict == EndCause::Open {
+                run.verdict = EndCause::Returned(BackReason::Shutdown);
+                actions.push(Action::Save(*id));
+                ask_to_end(run, *id, now + self.grace, actions);
+            }
+        }
+    }
+}
