@@ -3,7 +3,7 @@
 "use strict";
 
 const notice = document.getElementById("offline");
-const EVERY_MS = Number(notice?.dataset.every);
+const EVERY_MS = Number(notice?.dataset.every); // no number where the page is to stay as it is
 const MOST_MS = 30000;
 const MOST_SHOWN = 1000000; // characters of what a task writes
 
@@ -38,8 +38,7 @@ let timer = 0;
 
 function busy() {
   const typing = document.activeElement;
-  return document.querySelector("form.submit, form.question") !== null ||
-    (typing !== null && typing.matches("input, select, textarea"));
+  return typing !== null && typing.matches("input, select, textarea");
 }
 
 function fetchAgain() {
@@ -212,9 +211,11 @@ function key(event) {
 
 tellTimes(document);
 document.addEventListener("keydown", key);
-document.addEventListener("visibilitychange", () => {
-  clearTimeout(timer);
-  if (!document.hidden) fetchAgain();
-});
 followAll();
-if (notice !== null) again();
+if (EVERY_MS > 0) {
+  document.addEventListener("visibilitychange", () => {
+    clearTimeout(timer);
+    if (!document.hidden) fetchAgain();
+  });
+  again();
+}

@@ -9,7 +9,7 @@ use maud::{Markup, html};
 
 use crate::error::PageError;
 use crate::parts::{StateLook, badge, count, grouped, job_link, table};
-use crate::shell::{HtmlPage, LoggedIn, Shared};
+use crate::shell::{HtmlPage, LoggedIn, Renewal, Shared};
 use crate::when::{self, clock, span};
 
 /// The most jobs that are drawn, the height of a row, and the numbers of hosts that are asked for.
@@ -37,6 +37,7 @@ pub(crate) async fn page(
         title: "calendar".to_owned(),
         who: &who,
         place: "/calendar",
+        renewal: Renewal::Always,
         body,
     }
     .answer(&headers))

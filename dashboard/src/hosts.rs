@@ -15,7 +15,7 @@ use crate::error::PageError;
 use crate::parts::{
     StateLook, action, badge, count, grouped, host_link, in_path, table, task_link,
 };
-use crate::shell::{HtmlPage, LoggedIn, Shared};
+use crate::shell::{HtmlPage, LoggedIn, Renewal, Shared};
 use crate::week::week;
 use crate::when::clock;
 
@@ -80,6 +80,7 @@ pub(crate) async fn list(
         title: count(hosts.len() as u64, "host", "hosts"),
         who: &who,
         place: "/hosts",
+        renewal: Renewal::ByScript,
         body,
     }
     .answer(&headers))
@@ -139,6 +140,7 @@ pub(crate) async fn one(
         title: format!("{} · {}", host.state, printable(&host.facts.name)),
         who: &who,
         place: "/hosts",
+        renewal: Renewal::Always,
         body,
     }
     .answer(&headers))

@@ -11,7 +11,7 @@ use crate::chart;
 use crate::error::PageError;
 use crate::jobs::rows;
 use crate::parts::{StateLook, badge, count, grouped, job_link, of_job};
-use crate::shell::{HtmlPage, LoggedIn, Shared};
+use crate::shell::{HtmlPage, LoggedIn, Renewal, Shared};
 use crate::when::{self, clock};
 
 /// The most open jobs that are shown, and the most that ended.
@@ -67,6 +67,7 @@ pub(crate) async fn page(
         title,
         who: &who,
         place: "/",
+        renewal: Renewal::Always,
         body,
     }
     .answer(&headers))

@@ -61,6 +61,15 @@ async function press(page, button) {
   await Promise.all([page.waitForEvent('load'), button.click()]);
 }
 
+/** The page is the same once its script would have looked again, and without a script it is not loaded again. */
+async function stays(page) {
+  const before = await page.innerText('body');
+  await page.waitForTimeout(3_000);
+  const after = await page.innerText('body');
+  check(before === after, `${page.url()} was: ${before}\nand is: ${after}`);
+  check(!(await page.content()).includes('http-equiv="refresh"'), `${page.url()} is loaded again without script`);
+}
+
 /** Every rule of WCAG 2.2 A and AA holds on the page. */
 async function accessible(page) {
   const tags = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
@@ -254,15 +263,53 @@ const scenarios = {
     await until(page, 'it is done', () => document.title.startsWith('100 %'));
   },
 
-  /** An admin makes a token, which is shown once. */
+  /** An admin makes a token, which is shown once and as long as it is looked at; it is not revoked without a word. */
   async admits(browser) {
     const page = await enter(browser);
     await page.goto(`${base}/admin`);
+    await page.getByRole('link', { name: 'Make a token' }).click();
+    await page.waitForURL(`${base}/admin/token`);
     await page.getByLabel('Name').fill('lab 3');
-    await page.getByRole('button', { name: 'Make a token' }).click();
-    console.log(`token ${await page.innerText('pre.token')}`);
-    await page.goto(`${base}/admin`);
+    await stays(page);
+    check(await page.getByLabel('Name').inputValue() === 'lab 3', 'what was typed is wiped');
+    await press(page, page.getByRole('button', { name: 'Make the token' }));
+    const token = await page.innerText('pre.token');
+    await stays(page);
+    console.log(`token ${token}`);
+
+    await page.getByRole('link', { name: 'Back' }).click();
+    await page.getByRole('row').filter({ hasText: 'lab 3' }).getByRole('link', { name: 'Revoke' }).click();
+    await page.waitForURL(/\/admin\/tokens\/\d+\/revoke$/);
+    await page.getByRole('link', { name: 'No, go back' }).click();
+    await page.waitForURL(`${base}/admin`);
     check(/lab 3/.test(await page.innerText('main')), 'the token is not listed');
+  },
+
+  /** A token is revoked once a question was answered. */
+  async revokes(browser) {
+    const [name] = rest;
+    const page = await enter(browser);
+    await page.goto(`${base}/admin`);
+    const link = page.getByRole('row').filter({ hasText: name }).getByRole('link', { name: 'Revoke' });
+    await link.click();
+    await page.waitForURL(/\/revoke$/);
+    check((await page.innerText('main')).includes(name), 'the question does not say which token');
+    check(await ask('revoked') === 'false', 'it is revoked before anybody has said so');
+    await page.getByRole('button', { name: 'Revoke the token' }).click();
+    await page.waitForURL(`${base}/admin`);
+    check(await ask('revoked') === 'true', 'it is not revoked');
+    check(await link.count() === 0, 'it is still listed');
+  },
+
+  /** What was refused says why until somebody goes on. */
+  async refuses(browser) {
+    const [job] = rest;
+    const page = await enter(browser);
+    await page.goto(`${base}/jobs/${job}/forget`);
+    page.mayFail = true;
+    await press(page, page.getByRole('button', { name: 'Forget the job' }));
+    check(/is not settled/.test(await page.innerText('main')), 'the reason is missing');
+    await stays(page);
   },
 
   /** The page of a PC follows its owner by itself. */

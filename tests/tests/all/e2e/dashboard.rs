@@ -219,6 +219,7 @@ fn every_page_is_accessible_and_fits_and_reads_without_script() {
         "/trust".to_owned(),
         "/submit".to_owned(),
         "/admin".to_owned(),
+        "/admin/token".to_owned(),
     ];
     let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
     scene.browse("pages", &pages, nothing);
@@ -260,6 +261,31 @@ fn an_admin_makes_a_token_on_a_page_and_it_lets_a_pc_in() {
     scene.grid.until("the PC joins", &["host", "list"], |list| {
         (list["hosts"].as_array()?.len() == 1).then_some(())
     });
+}
+
+#[test]
+fn a_token_is_revoked_after_a_question() {
+    let Some(mut scene) = scene(&[]) else {
+        return;
+    };
+    let make = ["token", "create", "--role", "client", "--name", "lab-4"];
+    scene.grid.as_user("admin", make).expect_code(0);
+    scene.browse("revokes", &["lab-4"], |grid, _| {
+        let list = ["--output", "json", "token", "list"];
+        let listed = grid.as_user("admin", list).expect_code(0).json();
+        let all = listed["tokens"].as_array().expect("a list").iter();
+        let ours: Vec<_> = all.filter(|token| token["name"] == "lab-4").collect();
+        ours[0]["revoked"].to_string()
+    });
+}
+
+#[test]
+fn a_refusal_is_shown_until_somebody_goes_on() {
+    let Some(mut scene) = scene(&[]) else {
+        return;
+    };
+    let job = scene.grid.submit(["--", "true"]);
+    scene.browse("refuses", &[&job], nothing);
 }
 
 #[test]
