@@ -3,6 +3,7 @@
 //
 // usage: node browser.mjs SCENARIO ADDRESS CHROMIUM [ARGUMENT...]
 
+import { createServer } from 'node:http';
 import { createInterface } from 'node:readline';
 import { AxeBuilder } from '@axe-core/playwright';
 import { chromium } from 'playwright-core';
@@ -176,6 +177,47 @@ const scenarios = {
     await page.goto(`${base}/jobs/${job}`);
     await ask('forget');
     await until(page, 'a notice', () => /does not come any more/.test(document.getElementById('offline').innerText));
+  },
+
+  /** A link of another site leads to what it names, and who is not in yet gets there afterwards. */
+  async linked(browser) {
+    const [job, second] = rest;
+    const wanted = `${base}/jobs/${job}?state=failed#tasks`;
+    const there = (url) => url.href === wanted;
+    const heading = (page) => page.innerText('h1');
+
+    const stranger = await open(browser);
+    await stranger.goto(wanted);
+    check(/Who are you/.test(await heading(stranger)), `a stranger sees ${stranger.url()}`);
+    await stranger.goto(second);
+    await stranger.waitForURL(there);
+
+    const page = await enter(browser);
+    const site = createServer((_, answer) =>
+      answer.writeHead(200, { 'content-type': 'text/html' }).end(`<!doctype html><title>x</title><a href="${wanted}">a job</a>`));
+    await new Promise((ready) => site.listen(0, ready));
+    try {
+      const ways = [];
+      page.on('framenavigated', (frame) => ways.push(frame.url()));
+      // By this name it is another site than the server at 127.0.0.1.
+      await page.goto(`http://localhost:${site.address().port}/`);
+      await page.getByRole('link').click();
+      await page.waitForURL(there);
+      check((await heading(page)).includes(`job ${job}`), `the link leads to ${await heading(page)}`);
+      check(ways.some((way) => way.startsWith(`${base}/in?to=`)), `the cookie was not kept back: ${ways}`);
+    } finally {
+      site.close();
+    }
+  },
+
+  /** A ticket to which nothing answers is not waited for without an end. */
+  async knocks(browser) {
+    const page = await open(browser);
+    page.mayFail = true;
+    await page.route((url) => url.pathname === '/in', (route) =>
+      (route.request().method() === 'POST' ? route.abort() : route.continue()));
+    await page.goto(address);
+    await until(page, 'it says so', () => document.querySelector('h1').textContent === 'Nothing answers here.');
   },
 
   /** A button asks before it cancels, with the keyboard alone. */

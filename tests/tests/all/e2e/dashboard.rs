@@ -289,24 +289,51 @@ fn a_refusal_is_shown_until_somebody_goes_on() {
 }
 
 #[test]
+fn a_link_of_another_site_leads_to_what_it_names_also_for_who_gets_in_later() {
+    let Some(mut scene) = scene(&[]) else {
+        return;
+    };
+    let job = scene.grid.submit(["--", "true"]);
+    let second = scene.gateway.another_link();
+    scene.browse("linked", &[&job, &second], nothing);
+}
+
+#[test]
+fn a_way_in_says_that_nothing_answers() {
+    let Some(mut scene) = scene(&[]) else {
+        return;
+    };
+    scene.browse("knocks", &[], nothing);
+}
+
+#[test]
 fn a_token_lets_a_browser_in_at_the_master_and_a_revoked_one_does_not() {
     let grid = Grid::start();
     let visitor = Http::tcp(grid.http()).with("Accept", "text/html");
     let led = visitor.get("/").expect(303);
-    assert_eq!(led.headers["location"], "/in");
-    let page = visitor.get("/in").expect(200);
+    assert_eq!(led.headers["location"], "/in?to=/");
+    let led = visitor.get("/jobs?state=open").expect(303);
+    let way_in = led.headers["location"].clone();
+    let page = visitor.get(&way_in).expect(200);
     assert!(page.text().contains("Access token"), "{}", page.text());
 
     let token = grid.bearer("user", "client");
     let page = Http::tcp(grid.http())
         .with("Sec-Fetch-Site", "same-origin")
         .with("Content-Type", "application/x-www-form-urlencoded");
-    let give = |token: &str| page.send("POST", "/in", Some(format!("token={token}").as_bytes()));
+    let give_at = |place: &str, token: &str| {
+        let form = format!("token={token}");
+        page.send("POST", place, Some(form.as_bytes()))
+    };
+    let give = |token: &str| give_at(&way_in, token);
     give("made-up").expect(401);
     give("a%0d%0ab").expect(401);
     give(&grid.token("client")).expect(401);
 
     let answer = give(&token).expect(303);
+    assert_eq!(answer.headers["location"], "/jobs?state=open");
+    let elsewhere = give_at("/in?to=//evil.example/", &token).expect(303);
+    assert_eq!(elsewhere.headers["location"], "/");
     let cookie = answer.headers["set-cookie"].clone();
     assert!(cookie.contains("; HttpOnly; SameSite=Strict"), "{cookie}");
     let pair = cookie.split(';').next().expect("a pair").to_owned();
