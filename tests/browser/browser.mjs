@@ -144,7 +144,7 @@ const scenarios = {
     await until(page, 'the first line, though the first stream broke', holds, 'first');
     check(breaks < 0, 'no stream broke');
 
-    // The next look finds a page of another structure, so all of it is replaced.
+    // The next look takes out what is not of the page, and leaves what is followed alone.
     await page.evaluate(() => {
       window.odd = document.createElement('hr');
       document.getElementById('main').append(window.odd);
@@ -177,6 +177,42 @@ const scenarios = {
     await page.goto(`${base}/jobs/${job}`);
     await ask('forget');
     await until(page, 'a notice', () => /does not come any more/.test(document.getElementById('offline').innerText));
+  },
+
+  /** A list that changes leaves the focus, and what is selected, where they are. */
+  async keeps(browser) {
+    const [job] = rest;
+    const page = await enter(browser);
+    const entry = (job) => `a.job[href="/jobs/${job}"]`;
+    await page.goto(`${base}/jobs`);
+    await page.evaluate((entry) => {
+      window.entry = document.querySelector(entry);
+      getSelection().selectAllChildren(window.entry.querySelector('.name'));
+      window.entry.focus();
+    }, entry(job));
+    const kept = async (when) => {
+      const found = await page.evaluate(() => [document.activeElement === window.entry, String(getSelection())]);
+      check(found[0], `${when}: the focus is lost`);
+      check(found[1] === 'stays-here', `${when}: this is selected: ${found[1]}`);
+    };
+    await kept('at first');
+
+    const later = await ask('submit');
+    await until(page, 'the other job', (entry) => document.querySelector(entry) !== null, entry(later));
+    await kept('with another entry above');
+    await ask(job);
+    const cancelled = (entry) => document.querySelector(entry).closest('li').innerText.includes('cancelled');
+    await until(page, 'it is cancelled', cancelled, entry(job));
+    await kept('in another state');
+
+    // What has to be made anew, since it goes to another list, has the focus there.
+    await page.goto(`${base}/`);
+    await page.locator(entry(later)).focus();
+    await ask(later);
+    const ended = (entry) => document.querySelector(`section[aria-labelledby=ended] ${entry}`) !== null;
+    await until(page, 'it is among those that ended', ended, entry(later));
+    const there = await page.evaluate(() => document.activeElement.getAttribute('href'));
+    check(there === `/jobs/${later}`, `the focus is at ${there}`);
   },
 
   /** A link of another site leads to what it names, and who is not in yet gets there afterwards. */

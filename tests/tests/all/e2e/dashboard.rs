@@ -143,6 +143,25 @@ fn a_page_is_renewed_after_somebody_was_in_a_field_and_says_that_it_is_gone() {
     });
 }
 
+fn submit_named(grid: &Grid, name: &str) -> String {
+    grid.submit(["--name", name, "--", "true"])
+}
+
+#[test]
+fn a_list_that_changes_leaves_focus_and_selection_where_they_are() {
+    let Some(mut scene) = scene(&[]) else {
+        return;
+    };
+    let job = submit_named(&scene.grid, "stays-here");
+    scene.browse("keeps", &[&job], |grid, what| match what {
+        "submit" => submit_named(grid, "comes-later"),
+        job => {
+            grid.deskgrid(["job", "cancel", job]).expect_code(0);
+            "done".to_owned()
+        }
+    });
+}
+
 #[test]
 fn a_job_is_cancelled_with_the_keyboard_alone_after_a_question() {
     let Some(mut scene) = scene(&["pc"]) else {
