@@ -50,7 +50,16 @@ pub(crate) struct Memory {
 
 impl Memory {
     pub(crate) fn new(size: Size) -> Arc<Self> {
-        let hosts = (0..size.hosts).map(|n| host(n, size.mark)).collect();
+        Self::with_gone(size, 0)
+    }
+
+    /// A grid of which so many hosts, the last ones, are not expected back.
+    pub(crate) fn with_gone(size: Size, gone: u32) -> Arc<Self> {
+        let mut hosts: Vec<HostView> = (0..size.hosts).map(|n| host(n, size.mark)).collect();
+        for host in hosts.iter_mut().rev().take(gone as usize) {
+            host.gone = true;
+            host.state = HostState::Lost;
+        }
         Arc::new(Self {
             size,
             hosts,

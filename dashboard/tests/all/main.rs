@@ -106,6 +106,36 @@ async fn hostile_names_and_outputs_are_text_on_every_page() {
 }
 
 #[tokio::test]
+async fn hosts_that_are_gone_are_counted_nowhere_and_listed_apart() {
+    let size = Size {
+        hosts: 9,
+        jobs: 1,
+        tasks: 20,
+        mark: "",
+    };
+    let grid = Memory::with_gone(size, 6);
+    let pages = pages(&grid);
+    let (_, _, now) = fetch(&pages, "/", "").await;
+    assert!(now.contains(" of 3 PCs"), "{now}");
+    assert!(!now.contains("desk-00008"), "{now}");
+
+    let (_, _, hosts) = fetch(&pages, "/hosts", "").await;
+    assert!(hosts.contains("<title>3 hosts"), "{hosts}");
+    assert!(hosts.contains("desk-00002") && !hosts.contains("desk-00008"));
+    assert!(hosts.contains("6 hosts are gone"), "{hosts}");
+    let (_, _, named) = fetch(&pages, "/hosts?name=00008", "").await;
+    assert!(named.contains("1 host is gone"), "{named}");
+    let (_, _, gone) = fetch(&pages, "/hosts?state=gone&name=", "").await;
+    assert!(gone.contains("desk-00008"), "{gone}");
+    let (_, _, one) = fetch(&pages, "/hosts/desk-00008", "").await;
+    assert!(one.contains("not expected back"), "{one}");
+
+    // It is asked about one host, and about two together.
+    fetch(&pages, "/calendar", "").await;
+    assert_eq!(grid.asked.lock().unwrap()["waits"], 2);
+}
+
+#[tokio::test]
 async fn what_is_not_there_is_told_with_what_to_do() {
     let pages = pages(&Memory::new(Size {
         hosts: 1,
