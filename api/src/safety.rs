@@ -90,7 +90,7 @@ pub(crate) async fn admit(
             };
             let status = StatusCode::UNAUTHORIZED;
             let problem = Problem::new(status, "not-authenticated", title, hint);
-            if let Some(response) = lead(&headers) {
+            if let Some(response) = lead(&request) {
                 return response;
             }
             let mut response = problem.into_response();
@@ -141,7 +141,7 @@ fn named(request: &Request, entrance: &dyn Entrance) -> Result<(), Problem> {
 }
 
 /// Whether a verb changes nothing.
-fn only_reads(method: &Method) -> bool {
+pub(crate) fn only_reads(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 

@@ -3,7 +3,7 @@
 "use strict";
 
 const notice = document.getElementById("offline");
-const EVERY_MS = Number(notice?.dataset.every);
+const EVERY_MS = Number(notice?.dataset.every); // no number where the page is to stay as it is
 const MOST_MS = 30000;
 const MOST_SHOWN = 1000000; // characters of what a task writes
 
@@ -38,8 +38,7 @@ let timer = 0;
 
 function busy() {
   const typing = document.activeElement;
-  return document.querySelector("form.submit, form.question") !== null ||
-    (typing !== null && typing.matches("input, select, textarea"));
+  return typing !== null && typing.matches("input, select, textarea");
 }
 
 function fetchAgain() {
@@ -93,56 +92,67 @@ function renew(fresh) {
   const next = fresh.getElementById("main");
   if (next === null) return;
   document.title = fresh.title;
-  merge(there, document.importNode(next, true));
+  const focused = document.activeElement;
+  const made = document.importNode(next, true);
+  tellTimes(made);
+  merge(there, made);
+  if (focused !== null && !focused.isConnected) focusAgain(there, focused);
   followAll();
 }
 
-// Changes as little as possible: what is open stays open, and what has the focus keeps it.
+// Gives a node the children of another one, and changes as little as possible: what is open stays open, what is selected
+// stays selected, and what has the focus keeps it.
 function merge(there, next) {
-  tellTimes(next);
-  const olds = [...there.children];
-  const news = [...next.children];
-  const alike = olds.length === news.length &&
-    olds.every((old, place) => old.tagName === news[place].tagName);
-  if (!alike || olds.length === 0) {
-    if (!there.isEqualNode(next)) replace(there, next);
+  const olds = [...there.childNodes];
+  const keys = olds.map(key);
+  let at = 0;
+  for (const fresh of [...next.childNodes]) {
+    const found = keys.indexOf(key(fresh), at);
+    if (found < 0) {
+      there.insertBefore(fresh, olds[at] ?? null);
+    } else {
+      olds.slice(at, found).forEach((old) => old.remove());
+      become(olds[found], fresh);
+      at = found + 1;
+    }
+  }
+  olds.slice(at).forEach((old) => old.remove());
+}
+
+// What a node is among its siblings. Entries and rows are what they lead to first: another job is another entry.
+function key(node) {
+  if (node.nodeType !== Node.ELEMENT_NODE) return node.nodeName;
+  const link = node.matches("a") ? node : node.matches("li, tr") ? node.querySelector("a") : null;
+  const name = node.id || node.getAttribute("aria-labelledby") || node.getAttribute("action");
+  return `${node.nodeName} ${name || link?.getAttribute("href") || ""}`;
+}
+
+// Makes a node the same as another one of its kind.
+function become(old, fresh) {
+  if (old.isEqualNode(fresh)) return;
+  if (old.nodeType !== Node.ELEMENT_NODE) {
+    old.data = fresh.data;
     return;
   }
-  olds.forEach((old, place) => {
-    const fresh = news[place];
-    if (old.isEqualNode(fresh) || old.hasAttribute("data-follow")) return;
-    const box = old.matches("main, section, article, ul, ol, tbody, table, div") &&
-      fresh.attributes.length === old.attributes.length;
-    if (box && textless(old) && textless(fresh)) {
-      merge(old, fresh);
-    } else {
-      replace(old, fresh);
-    }
-  });
-}
+  // What is followed goes on: its stream knows more than the page.
+  if (old.hasAttribute("data-follow")) return;
 
-function replace(old, fresh) {
-  keepOpen(old, fresh);
-  // What is followed goes on where it is shown now.
-  const followed = [...old.querySelectorAll("pre[data-follow]")].map((pre) => [pre, pre.scrollTop]);
-  const nexts = [...fresh.querySelectorAll("pre[data-follow]")];
-  for (const [pre] of followed) {
-    nexts.find((next) => next.dataset.follow === pre.dataset.follow)?.replaceWith(pre);
+  for (const { name } of [...old.attributes]) {
+    // Only readers open what is folded.
+    if (!fresh.hasAttribute(name) && name !== "open") old.removeAttribute(name);
   }
-  old.replaceWith(fresh);
-  for (const [pre, top] of followed) pre.scrollTop = top;
+  for (const { name, value } of fresh.attributes) {
+    if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+  merge(old, fresh);
 }
 
-function textless(node) {
-  return [...node.childNodes].every((child) =>
-    child.nodeType !== Node.TEXT_NODE || child.data.trim() === "");
-}
-
-function keepOpen(old, fresh) {
-  const opened = old.matches("details[open]") || old.querySelector("details[open]") !== null;
-  if (!opened) return;
-  const details = fresh.matches("details") ? fresh : fresh.querySelector("details");
-  if (details !== null) details.open = true;
+// What had the focus may be at another place now, and keeps it there.
+function focusAgain(there, lost) {
+  const all = [...there.querySelectorAll("*")].filter((one) => one.nodeName === lost.nodeName);
+  const same = (one) => ["id", "href", "name"].some((name) =>
+    lost.hasAttribute(name) && lost.getAttribute(name) === one.getAttribute(name));
+  (all.find((one) => one.isEqualNode(lost)) ?? all.find(same))?.focus({ preventScroll: true });
 }
 
 /* What a task writes */
@@ -156,6 +166,7 @@ function followAll() {
     // However it ends, the next look shows what there is then: all of it, or what is to be followed again.
     follow(pre).catch(() => {}).then(() => {
       pre.removeAttribute("data-follow");
+      followed.delete(pre);
       mark = null;
     });
   }
@@ -212,9 +223,11 @@ function key(event) {
 
 tellTimes(document);
 document.addEventListener("keydown", key);
-document.addEventListener("visibilitychange", () => {
-  clearTimeout(timer);
-  if (!document.hidden) fetchAgain();
-});
 followAll();
-if (notice !== null) again();
+if (EVERY_MS > 0) {
+  document.addEventListener("visibilitychange", () => {
+    clearTimeout(timer);
+    if (!document.hidden) fetchAgain();
+  });
+  again();
+}

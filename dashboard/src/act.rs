@@ -1,22 +1,21 @@
 //! Changes that pages make: each button leads to a question, and only its answer, a form that was sent
 //! from this server's own page, changes anything.
 
-use axum::Form;
+pub(crate) mod admission;
+
 use axum::extract::Path;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Redirect, Response};
 use common::selector::Selector;
 use common::text::printable;
-use common::token::Role;
 use common::wire::client::Request;
-use common::{IdSet, JobId, Span};
+use common::{IdSet, JobId};
 use maud::html;
-use serde::Deserialize;
 
 use crate::error::PageError;
 use crate::job::number;
 use crate::parts::{in_path, of_job};
-use crate::shell::{HtmlPage, LoggedIn, Shared};
+use crate::shell::{HtmlPage, LoggedIn, Renewal, Shared};
 
 /// Something that can be done, with its question.
 struct Act {
@@ -173,6 +172,7 @@ pub(crate) async fn do_host(
     Ok(Redirect::to(&back).into_response())
 }
 
+/// Asks whether to do something; the form goes to the address of the question itself.
 fn question(
     who: &api::Who,
     headers: &HeaderMap,
@@ -184,7 +184,7 @@ fn question(
     let body = html! {
         h1 { (act.button) "?" }
         p.lead { "This changes " (subject) ": it " (act.question) }
-        form.question method="post" action={ (back) "/" (act.verb) } {
+        form.question method="post" {
             @if act.harms { button.danger autofocus { (act.button) } } @else { button autofocus { (act.button) } }
             a.action href=(back) { "No, go back" }
         }
@@ -193,69 +193,8 @@ fn question(
         title: act.button.to_owned(),
         who,
         place,
+        renewal: Renewal::Never,
         body,
     }
     .answer(headers)
-}
-
-/// The fields of an admin's forms.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct AdminForm {
-    name: String,
-    role: String,
-    uses: u32,
-    hours: u32,
-    id: u32,
-}
-
-pub(crate) async fn do_admin(
-    grid: Shared,
-    who: LoggedIn,
-    Path(verb): Path<String>,
-    headers: HeaderMap,
-    Form(form): Form<AdminForm>,
-) -> Result<Response, PageError> {
-    let request = match verb.as_str() {
-        "token" => Request::TokenCreate {
-            role: match form.role.as_str() {
-                "worker" => Role::Worker,
-                "client" => Role::Client,
-                _ => {
-                    return Err(PageError::invalid(
-                        "a token is for a worker or a client",
-                        "",
-                    ));
-                }
-            },
-            ttl: Span::from_secs(u64::from(form.hours.clamp(1, 24 * 365)) * 3_600),
-            uses: form.uses.clamp(1, 10_000),
-            name: form.name,
-            approval: false,
-            speaks_for: None,
-        },
-        "revoke-token" => Request::TokenRevoke { id: form.id },
-        "approve" => Request::Approve { name: form.name },
-        "revoke" => Request::Revoke { name: form.name },
-        _ => return Err(PageError::not_found("there is nothing at this path")),
-    };
-
-    match grid.of(&who).one(request).await? {
-        common::wire::client::Reply::Token(token, ..) => {
-            let body = html! {
-                h1 { "A token" }
-                p.lead { "This is the only time that it is shown:" }
-                pre.token { (token) }
-                p { a.action href="/admin" { "Back" } }
-            };
-            Ok(HtmlPage {
-                title: "a token".to_owned(),
-                who: &who,
-                place: "/admin",
-                body,
-            }
-            .answer(&headers))
-        }
-        _ => Ok(Redirect::to("/admin").into_response()),
-    }
 }

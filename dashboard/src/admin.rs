@@ -13,8 +13,8 @@ use common::wire::client::{Reply, Request};
 use maud::{Markup, html};
 
 use crate::error::PageError;
-use crate::parts::{StateLook, badge, count, host_link, table};
-use crate::shell::{HtmlPage, LoggedIn, Shared};
+use crate::parts::{StateLook, action, badge, count, host_link, in_path, table};
+use crate::shell::{HtmlPage, LoggedIn, Renewal, Shared};
 use crate::when::{clock, now};
 
 /// The number of entries of the audit log, and the most identities, that are shown.
@@ -48,6 +48,7 @@ pub(crate) async fn page(
         title: "admin".to_owned(),
         who: &who,
         place: "/admin",
+        renewal: Renewal::Always,
         body,
     }
     .answer(&headers))
@@ -68,18 +69,12 @@ fn tokens_part(tokens: &[TokenView]) -> Markup {
     html! {
         section aria-labelledby="tokens" {
             h2 #tokens { "Join tokens" }
-            form.filters method="post" action="/admin/token" {
-                label { "For a " select name="role" { option { "worker" } option { "client" } } }
-                label { "Name " input name="name" required maxlength="60"; }
-                label { "Uses " input name="uses" type="number" min="1" max="10000" value="1"; }
-                label { "Hours " input name="hours" type="number" min="1" max="8760" value="24"; }
-                button { "Make a token" }
-            }
+            p.actions { (action("/admin/token", "Make a token", "PCs join with it")) }
             (table(&["No.", "For", "Name", "Uses left", "Until", "Action"], &html! {
                 @for token in tokens.iter().filter(counts).filter(joins) { tr {
                     td.number { (token.id) } td { (role(token.role)) } td { (printable(&token.name)) }
                     td.number { (token.uses_left) } td { (clock(token.expires)) }
-                    td { form method="post" action="/admin/revoke-token" { input type="hidden" name="id" value=(token.id); button { "Revoke" } } }
+                    td { (revoke(token)) }
                 } }
             }))
             h2 { "Access tokens" }
@@ -87,11 +82,16 @@ fn tokens_part(tokens: &[TokenView]) -> Markup {
             (table(&["No.", "Acts as", "At most", "Until", "Action"], &html! {
                 @for token in tokens.iter().filter(counts) { @if let Some(user) = &token.speaks_for { tr {
                     td.number { (token.id) } td { (printable(user)) } td { (role(token.role)) } td { (clock(token.expires)) }
-                    td { form method="post" action="/admin/revoke-token" { input type="hidden" name="id" value=(token.id); button { "Revoke" } } }
+                    td { (revoke(token)) }
                 } } }
             }))
         }
     }
+}
+
+fn revoke(token: &TokenView) -> Markup {
+    let path = format!("/admin/tokens/{}/revoke", token.id);
+    action(&path, "Revoke", "It lets nobody in any more")
 }
 
 fn identities_part(mut identities: Vec<IdentityView>) -> Markup {
@@ -108,7 +108,7 @@ fn identities_part(mut identities: Vec<IdentityView>) -> Markup {
                     td { (clock(identity.enrolled)) }
                     td { @if let Some(expires) = identity.expires { (clock(expires)) } }
                     td { @if identity.state == IdentityState::Waiting {
-                        form method="post" action="/admin/approve" { input type="hidden" name="name" value=(identity.name); button { "Approve" } }
+                        (action(&format!("/admin/identities/{}/approve", in_path(&identity.name)), "Approve", "It may connect from then on"))
                     } }
                 } }
             }))

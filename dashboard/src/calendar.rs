@@ -8,8 +8,9 @@ use common::view::{JobView, PromiseState, WaitView};
 use maud::{Markup, html};
 
 use crate::error::PageError;
+use crate::hosts::expected;
 use crate::parts::{StateLook, badge, count, grouped, job_link, table};
-use crate::shell::{HtmlPage, LoggedIn, Shared};
+use crate::shell::{HtmlPage, LoggedIn, Renewal, Shared};
 use crate::when::{self, clock, span};
 
 /// The most jobs that are drawn, the height of a row, and the numbers of hosts that are asked for.
@@ -22,7 +23,7 @@ pub(crate) async fn page(
     who: LoggedIn,
     headers: HeaderMap,
 ) -> Result<Response, PageError> {
-    let hosts = grid.hosts(&who).await?.len();
+    let hosts = expected(&grid.hosts(&who).await?).len();
     let open = grid.open_jobs(&who).await?;
     let numbers = TOGETHER.into_iter();
     let numbers = numbers.filter(|wanted| *wanted as usize <= hosts);
@@ -37,6 +38,7 @@ pub(crate) async fn page(
         title: "calendar".to_owned(),
         who: &who,
         place: "/calendar",
+        renewal: Renewal::Always,
         body,
     }
     .answer(&headers))

@@ -64,12 +64,13 @@ struct DrawnGroup<'a> {
 
 /// Draws the hosts as cells, those in the same state side by side. Where there are very many, a
 /// cell stands for several.
-pub(crate) fn hosts(hosts: &[HostView]) -> Markup {
+pub(crate) fn hosts(hosts: &[&HostView]) -> Markup {
     let each = hosts.len().div_ceil(CELLS).max(1);
     let mut cells = 0;
     let mut groups = Vec::new();
     for group in &GROUPS {
-        let members: Vec<&HostView> = hosts.iter().filter(|host| (group.holds)(host)).collect();
+        let all = hosts.iter().copied();
+        let members: Vec<&HostView> = all.filter(|host| (group.holds)(host)).collect();
         let taken = members.len().div_ceil(each);
         groups.push(DrawnGroup {
             class: group.class,

@@ -6,7 +6,7 @@ use axum::response::{Html, IntoResponse, Response};
 use common::wire::Refusal;
 use maud::html;
 
-use crate::shell::document;
+use crate::shell::{Renewal, document};
 
 /// The reason why a page cannot be shown.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl IntoResponse for PageError {
             @if !problem.hint.is_empty() { p.lead { "Try: " (problem.hint) } }
             p { a href="/" { "What the grid does now" } }
         };
-        let page = document(&problem.title, None, "", &body);
+        let page = document(&problem.title, None, "", Renewal::Never, &body);
         (status, Html(page.into_string())).into_response()
     }
 }

@@ -15,7 +15,7 @@ use crate::error::PageError;
 use crate::parts::{
     StateLook, action, badge, count, grouped, host_link, in_path, table, task_link,
 };
-use crate::shell::{HtmlPage, LoggedIn, Shared};
+use crate::shell::{HtmlPage, LoggedIn, Renewal, Shared};
 use crate::week::week;
 use crate::when::clock;
 
@@ -23,11 +23,19 @@ use crate::when::clock;
 const PAGE: usize = 100;
 const ATTEMPTS: usize = 100;
 
+/// The word by which hosts are listed that are not expected back.
+const GONE: &str = "gone";
+
+/// Returns the hosts that pages count: those that are expected back, be they away or not.
+pub(crate) fn expected(hosts: &[HostView]) -> Vec<&HostView> {
+    hosts.iter().filter(|host| !host.gone).collect()
+}
+
 /// The hosts that are to be listed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct HostFilter {
-    /// A state.
+    /// A state, or `gone` for those that are not expected back.
     state: String,
     /// A part of the name, or a label.
     name: String,
@@ -37,10 +45,17 @@ pub(crate) struct HostFilter {
 
 impl HostFilter {
     fn takes(&self, host: &HostView) -> bool {
-        let state = self.state.is_empty() || host.state.to_string() == self.state;
-        let named = host.facts.name.contains(&self.name);
-        let labels = || host.facts.labels.iter().chain(&host.labels);
-        state && (named || labels().any(|label| label.as_str() == self.name))
+        let state = match self.state.as_str() {
+            GONE => host.gone,
+            "" => !host.gone,
+            state => !host.gone && host.state.to_string() == state,
+        };
+        state && self.names(host)
+    }
+
+    fn names(&self, host: &HostView) -> bool {
+        let mut labels = host.facts.labels.iter().chain(&host.labels);
+        host.facts.name.contains(&self.name) || labels.any(|label| label.as_str() == self.name)
     }
 
     fn address(&self, skip: usize) -> String {
@@ -56,11 +71,15 @@ pub(crate) async fn list(
     headers: HeaderMap,
 ) -> Result<Response, PageError> {
     let hosts = grid.hosts(&who).await?;
+    let counted = expected(&hosts);
     let chosen: Vec<&HostView> = hosts.iter().filter(|host| wanted.takes(host)).collect();
     let next = wanted.skip.saturating_add(PAGE);
+    let left_out = |host: &&HostView| host.gone && wanted.state != GONE && wanted.names(host);
+    let left_out = hosts.iter().filter(left_out).count();
+
     let body = html! {
         h1 { "Hosts" }
-        (chart::hosts(&hosts))
+        (chart::hosts(&counted))
         form.filters action="/hosts" {
             label { "State " select name="state" {
                 option value="" selected[wanted.state.is_empty()] { "any" }
@@ -68,18 +87,26 @@ pub(crate) async fn list(
                     @let word = state.to_string();
                     option value=(word) selected[wanted.state == word] { (word) }
                 }
+                option value=(GONE) selected[wanted.state == GONE] { (GONE) }
             } }
             label { "Name or label " input name="name" value=(printable(&wanted.name)) autocomplete="off" spellcheck="false"; }
             button { "Filter" }
         }
         @if chosen.is_empty() { p.quiet { "No such host. An admin lets PCs in: deskgrid token create --role worker" } }
         @else { (listed(chosen.iter().skip(wanted.skip).take(PAGE))) }
+        @if left_out > 0 {
+            p.quiet {
+                a href={ "/hosts?state=" (GONE) "&name=" (in_path(&wanted.name)) } { (count(left_out as u64, "host is gone", "hosts are gone")) }
+                ": revoked, or not heard of for 30 days"
+            }
+        }
         @if chosen.len() > next { p.pages { a rel="next" href=(wanted.address(next)) { "More hosts" } " " span.quiet { (grouped((chosen.len() - next) as u64)) } } }
     };
     Ok(HtmlPage {
-        title: count(hosts.len() as u64, "host", "hosts"),
+        title: count(counted.len() as u64, "host", "hosts"),
         who: &who,
         place: "/hosts",
+        renewal: Renewal::ByScript,
         body,
     }
     .answer(&headers))
@@ -124,6 +151,7 @@ pub(crate) async fn one(
             @if let Some(reason) = &host.reason { (printable(reason)) ", " }
             "since " (clock(host.since)) "; it runs " (count(host.attempts.len() as u64, "attempt", "attempts"))
             " in " (count(u64::from(host.slots_usable), "slot", "slots")) "."
+            @if host.gone { " It is not expected back." }
         }
         @if who.role == Role::Admin { (actions(host)) }
         (facts(host))
@@ -139,6 +167,7 @@ pub(crate) async fn one(
         title: format!("{} · {}", host.state, printable(&host.facts.name)),
         who: &who,
         place: "/hosts",
+        renewal: Renewal::Always,
         body,
     }
     .answer(&headers))

@@ -21,7 +21,7 @@ use crate::parts::{
     StateLook, action, badge, bar, count, done, grouped, host_link, legend, of_job, table,
     task_link,
 };
-use crate::shell::{HtmlPage, LoggedIn, Shared};
+use crate::shell::{HtmlPage, LoggedIn, Renewal, Shared};
 use crate::timeline::timeline;
 use crate::when::{clock, span};
 
@@ -85,6 +85,7 @@ pub(crate) async fn page(
         ),
         who: &who,
         place: "/jobs",
+        renewal: Renewal::Always,
         body,
     }
     .answer(&headers))

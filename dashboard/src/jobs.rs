@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::error::PageError;
 use crate::parts::{StateLook, badge, bar, count, done, grouped, in_path, job_link, of_job};
-use crate::shell::{HtmlPage, LoggedIn, Shared};
+use crate::shell::{HtmlPage, LoggedIn, Renewal, Shared};
 use crate::when::{clock, span};
 
 /// The number of jobs on a page.
@@ -104,6 +104,7 @@ pub(crate) async fn page(
         title: "jobs".to_owned(),
         who: &who,
         place: "/jobs",
+        renewal: Renewal::ByScript,
         body,
     }
     .answer(&headers))

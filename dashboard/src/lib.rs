@@ -37,6 +37,7 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 
+use act::admission;
 use grid::SharedGrid;
 use kept::{KeptPages, keep};
 
@@ -59,7 +60,18 @@ pub fn pages(door: Arc<dyn Door>) -> SitePages {
         .route("/trust", get(trust::page))
         .route("/submit", get(submit::form).post(submit::send))
         .route("/admin", get(admin::page))
-        .route("/admin/{verb}", axum::routing::post(act::do_admin))
+        .route(
+            "/admin/token",
+            get(admission::token_form).post(admission::make_token),
+        )
+        .route(
+            "/admin/tokens/{token}/{verb}",
+            get(admission::ask_token).post(admission::do_token),
+        )
+        .route(
+            "/admin/identities/{identity}/{verb}",
+            get(admission::ask_identity).post(admission::do_identity),
+        )
         .layer(from_fn_with_state(Arc::new(KeptPages::default()), keep))
         .with_state(Arc::new(SharedGrid::new(door)));
     SitePages {

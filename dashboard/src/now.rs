@@ -9,9 +9,10 @@ use maud::{Markup, html};
 
 use crate::chart;
 use crate::error::PageError;
+use crate::hosts::expected;
 use crate::jobs::rows;
 use crate::parts::{StateLook, badge, count, grouped, job_link, of_job};
-use crate::shell::{HtmlPage, LoggedIn, Shared};
+use crate::shell::{HtmlPage, LoggedIn, Renewal, Shared};
 use crate::when::{self, clock};
 
 /// The most open jobs that are shown, and the most that ended.
@@ -33,10 +34,12 @@ pub(crate) async fn page(
     ended.sort_by_key(|job| std::cmp::Reverse(job.finished));
     ended.truncate(ENDED);
 
-    let warnings = warnings(&open, &hosts);
+    let counted = expected(&hosts);
+    let warnings = warnings(&open, &counted);
+    let joined = !hosts.is_empty();
     let body = html! {
-        h1.sentence { (sentence(&hosts, &open)) }
-        (chart::hosts(&hosts))
+        h1.sentence { (sentence(joined, &counted, &open)) }
+        (chart::hosts(&counted))
         @if !warnings.is_empty() {
             section aria-labelledby="look" {
                 h2 #look { "Look at this" }
@@ -67,21 +70,23 @@ pub(crate) async fn page(
         title,
         who: &who,
         place: "/",
+        renewal: Renewal::Always,
         body,
     }
     .answer(&headers))
 }
 
-/// Says what the grid does, in one sentence.
-fn sentence(hosts: &[HostView], open: &[JobView]) -> Markup {
+/// Says what the grid does, in one sentence. `joined` says whether any host ever did, gone or not.
+fn sentence(joined: bool, hosts: &[&HostView], open: &[JobView]) -> Markup {
     let there = |host: &&HostView| host.state != HostState::Lost && host.slots_usable > 0;
-    let lend = hosts.iter().filter(there).count() as u64;
+    let lend = hosts.iter().copied().filter(there).count() as u64;
     let slots: u64 = hosts
         .iter()
+        .copied()
         .filter(there)
         .map(|host| u64::from(host.slots_usable))
         .sum();
-    let all = hosts.iter().filter(|host| !host.gone).count() as u64;
+    let all = hosts.len() as u64;
     let run = open
         .iter()
         .filter(|job| job.state == JobState::Running)
@@ -94,7 +99,7 @@ fn sentence(hosts: &[HostView], open: &[JobView]) -> Markup {
         .max_by_key(|end| end.finish);
 
     html! {
-        @if hosts.is_empty() { "No PC has joined this grid yet" }
+        @if !joined { "No PC has joined this grid yet" }
         @else { strong { (grouped(lend)) } " of " (count(all, "PC", "PCs")) " lend" @if lend == 1 { "s" } " " strong { (count(slots, "slot", "slots")) } }
         "; "
         @match (run, wait) {
@@ -115,7 +120,7 @@ fn sentence(hosts: &[HostView], open: &[JobView]) -> Markup {
 }
 
 /// Returns the warnings for people, the gravest first.
-fn warnings(open: &[JobView], hosts: &[HostView]) -> Vec<Markup> {
+fn warnings(open: &[JobView], hosts: &[&HostView]) -> Vec<Markup> {
     let mut warnings = Vec::new();
     for job in open {
         if let Some(promise) = &job.promise
@@ -144,6 +149,7 @@ fn warnings(open: &[JobView], hosts: &[HostView]) -> Vec<Markup> {
 
     let odd = hosts
         .iter()
+        .copied()
         .filter(|host| matches!(host.state, HostState::Benched | HostState::Suspect));
     warnings.extend(odd.map(chart::host_line));
     warnings

@@ -21,7 +21,7 @@ use common::owner::StatusReport;
 use common::text::printable;
 use maud::{Markup, html};
 
-use crate::shell::{Frame, answer, lay_out};
+use crate::shell::{Frame, Renewal, answer, lay_out};
 
 /// The length of a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,9 +81,10 @@ async fn page(worker: Worker, headers: HeaderMap) -> Response {
     let (title, body) = match worker.look().await {
         Ok(report) => (sentence::title(&report), there(&report)),
         Err(NoReport::NotRunning(paused)) => ("not running".to_owned(), gone(paused.as_deref())),
-        Err(NoReport::Unknown(why)) => return failed(&why),
+        Err(NoReport::Unknown(why)) => return failed(&why, Renewal::Always),
     };
-    answer(lay_out(&title, &frame(), &body).into_string(), &headers)
+    let page = lay_out(&title, &frame(Renewal::Always), &body);
+    answer(page.into_string(), &headers)
 }
 
 async fn pause(worker: Worker, Path(length): Path<String>) -> Response {
@@ -101,27 +102,29 @@ async fn resume(worker: Worker) -> Response {
 fn back(done: Result<(), String>) -> Response {
     match done {
         Ok(()) => Redirect::to("/").into_response(),
-        Err(why) => failed(&why),
+        // There is nothing to get at the address to which the button was sent.
+        Err(why) => failed(&why, Renewal::Never),
     }
 }
 
-fn failed(why: &str) -> Response {
+fn failed(why: &str, renewal: Renewal) -> Response {
     let body = html! {
         h1 { "The worker cannot be asked" }
         p.lead { (printable(why)) }
         p { a href="/" { "Try again" } }
     };
-    let page = lay_out("no answer", &frame(), &body);
+    let page = lay_out("no answer", &frame(renewal), &body);
     (StatusCode::BAD_GATEWAY, Html(page.into_string())).into_response()
 }
 
-fn frame() -> Frame {
+fn frame(renewal: Renewal) -> Frame {
     Frame {
         head: html! { span.viewer { "your PC" } },
         foot: html! {
             "Only this PC serves this page, to you alone, while " code { "deskgrid worker page" }
             " runs."
         },
+        renewal,
         every_ms: 1_000,
         lost: "Nothing answers here any more: open the page again with deskgrid worker page.",
         out: "You are not let in any more: open the page again with deskgrid worker page.",

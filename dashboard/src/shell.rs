@@ -33,6 +33,19 @@ const PATTERNS: &str = r#"<svg class="patterns" aria-hidden="true" focusable="fa
 <pattern id="dots" width="5" height="5" patternUnits="userSpaceOnUse"><circle class="ink" cx="1.5" cy="1.5" r="1"/></pattern>
 </defs></svg>"#;
 
+/// The way in which a page comes again by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Renewal {
+    /// The script looks again, and without it the page is loaded again.
+    Always,
+    /// Only the script looks again, while nobody is in a field: to load the page would wipe what is
+    /// being typed.
+    ByScript,
+    /// It stays as it is: an answer to a form, an error, a question, or a form that is to be filled
+    /// in. To get its address again would show something else, or wipe what is being typed.
+    Never,
+}
+
 /// A page with its title, for somebody.
 pub(crate) struct HtmlPage<'a> {
     /// The title, which tells the state: it is all that is seen of a tab.
@@ -41,6 +54,8 @@ pub(crate) struct HtmlPage<'a> {
     pub(crate) who: &'a Who,
     /// The place (of those in the head) that it belongs to.
     pub(crate) place: &'static str,
+    /// The way in which it comes again.
+    pub(crate) renewal: Renewal,
     /// Its content.
     pub(crate) body: Markup,
 }
@@ -48,7 +63,8 @@ pub(crate) struct HtmlPage<'a> {
 impl HtmlPage<'_> {
     /// Answers with the page, or that it is as it was when it was last sent.
     pub(crate) fn answer(self, headers: &HeaderMap) -> Response {
-        let text = document(&self.title, Some(self.who), self.place, &self.body);
+        let who = Some(self.who);
+        let text = document(&self.title, who, self.place, self.renewal, &self.body);
         answer(text.into_string(), headers)
     }
 }
@@ -77,7 +93,9 @@ pub(crate) struct Frame {
     pub(crate) head: Markup,
     /// The last line.
     pub(crate) foot: Markup,
-    /// The interval at which the script looks again, in milliseconds.
+    /// The way in which the page comes again.
+    pub(crate) renewal: Renewal,
+    /// The interval at which the script looks again, if it does, in milliseconds.
     pub(crate) every_ms: u32,
     /// The words of the script where nothing answers.
     pub(crate) lost: &'static str,
@@ -88,7 +106,13 @@ pub(crate) struct Frame {
 }
 
 /// Lays out a page of the grid.
-pub(crate) fn document(title: &str, who: Option<&Who>, place: &str, body: &Markup) -> Markup {
+pub(crate) fn document(
+    title: &str,
+    who: Option<&Who>,
+    place: &str,
+    renewal: Renewal,
+    body: &Markup,
+) -> Markup {
     let frame = Frame {
         head: html! {
             nav aria-label="Pages" { (places(who, place)) }
@@ -98,6 +122,7 @@ pub(crate) fn document(title: &str, who: Option<&Who>, place: &str, body: &Marku
             "Keys: " kbd { "g" } " then " kbd { "n" } " now, " kbd { "j" } " jobs, " kbd { "h" }
             " hosts, " kbd { "c" } " calendar, " kbd { "t" } " trust, " kbd { "s" } " submit · " kbd { "/" } " search · times are yours, without JavaScript UTC"
         },
+        renewal,
         every_ms: 2_000,
         lost: "The master does not answer. What you see is as it was; it is asked again.",
         out: "You are not let in any more: open the address that deskgrid dashboard printed.",
@@ -108,6 +133,7 @@ pub(crate) fn document(title: &str, who: Option<&Who>, place: &str, body: &Marku
 
 /// Lays out a whole document.
 pub(crate) fn lay_out(title: &str, frame: &Frame, body: &Markup) -> Markup {
+    let every_ms = (frame.renewal != Renewal::Never).then_some(frame.every_ms);
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -119,7 +145,7 @@ pub(crate) fn lay_out(title: &str, frame: &Frame, body: &Markup) -> Markup {
                 link rel="icon" href="/icon.svg";
                 link rel="stylesheet" href="/style.css";
                 script src="/live.js" defer {}
-                noscript { meta http-equiv="refresh" content="10"; }
+                @if frame.renewal == Renewal::Always { noscript { meta http-equiv="refresh" content="10"; } }
             }
             body {
                 (PreEscaped(PATTERNS))
@@ -128,7 +154,7 @@ pub(crate) fn lay_out(title: &str, frame: &Frame, body: &Markup) -> Markup {
                     a.brand href="/" { (mark()) "deskgrid" }
                     (frame.head)
                 }
-                p #offline role="status" hidden data-every=(frame.every_ms) data-lost=(frame.lost) data-out=(frame.out) data-gone=(frame.gone) {}
+                p #offline role="status" hidden data-every=[every_ms] data-lost=(frame.lost) data-out=(frame.out) data-gone=(frame.gone) {}
                 main #main { (body) }
                 footer { (frame.foot) }
             }

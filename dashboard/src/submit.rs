@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use crate::error::PageError;
 use crate::parts::{count, of_job};
-use crate::shell::{HtmlPage, LoggedIn, Shared};
+use crate::shell::{HtmlPage, LoggedIn, Renewal, Shared};
 use crate::when::{clock, span};
 
 /// The fields of the form.
@@ -182,6 +182,7 @@ fn show(who: &api::Who, headers: &HeaderMap, form: &JobForm, answer: &FormAnswer
         title: "submit".to_owned(),
         who,
         place: "/submit",
+        renewal: Renewal::Never,
         body,
     }
     .answer(headers)

@@ -15,7 +15,7 @@ use maud::{Markup, html};
 use crate::error::PageError;
 use crate::job::number;
 use crate::parts::{StateLook, badge, count, host_link, of_job};
-use crate::shell::{HtmlPage, LoggedIn, Shared};
+use crate::shell::{HtmlPage, LoggedIn, Renewal, Shared};
 use crate::timeline::timeline;
 use crate::when::{clock, span};
 
@@ -56,6 +56,7 @@ pub(crate) async fn page(
         title: format!("{} · task {}", view.state, view.task),
         who: &who,
         place: "/jobs",
+        renewal: Renewal::Always,
         body,
     }
     .answer(&headers))

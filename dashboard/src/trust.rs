@@ -15,7 +15,7 @@ use maud::{Markup, html};
 
 use crate::error::PageError;
 use crate::parts::{count, grouped, percent, table};
-use crate::shell::{HtmlPage, LoggedIn, Shared};
+use crate::shell::{HtmlPage, LoggedIn, Renewal, Shared};
 
 /// The newest predictions that are drawn, and the side of the picture.
 const DRAWN: usize = 400;
@@ -51,6 +51,7 @@ pub(crate) async fn page(
         title: "trust".to_owned(),
         who: &who,
         place: "/trust",
+        renewal: Renewal::Always,
         body,
     }
     .answer(&headers))

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::error::PageError;
 use crate::job::number;
 use crate::parts::{count, grouped, host_link, in_path, of_job, table};
-use crate::shell::{HtmlPage, LoggedIn, Shared};
+use crate::shell::{HtmlPage, LoggedIn, Renewal, Shared};
 
 /// The number of hosts on a page.
 const PAGE: usize = 200;
@@ -71,6 +71,7 @@ pub(crate) async fn page(
         title: format!("why job {job} waits"),
         who: &who,
         place: "/jobs",
+        renewal: Renewal::Always,
         body,
     }
     .answer(&headers))

@@ -3,6 +3,7 @@
 //
 // usage: node browser.mjs SCENARIO ADDRESS CHROMIUM [ARGUMENT...]
 
+import { createServer } from 'node:http';
 import { createInterface } from 'node:readline';
 import { AxeBuilder } from '@axe-core/playwright';
 import { chromium } from 'playwright-core';
@@ -59,6 +60,15 @@ async function enter(browser, options) {
 /** Presses a button, and waits for the page that it leads to. */
 async function press(page, button) {
   await Promise.all([page.waitForEvent('load'), button.click()]);
+}
+
+/** The page is the same once its script would have looked again, and without a script it is not loaded again. */
+async function stays(page) {
+  const before = await page.innerText('body');
+  await page.waitForTimeout(3_000);
+  const after = await page.innerText('body');
+  check(before === after, `${page.url()} was: ${before}\nand is: ${after}`);
+  check(!(await page.content()).includes('http-equiv="refresh"'), `${page.url()} is loaded again without script`);
 }
 
 /** Every rule of WCAG 2.2 A and AA holds on the page. */
@@ -134,7 +144,7 @@ const scenarios = {
     await until(page, 'the first line, though the first stream broke', holds, 'first');
     check(breaks < 0, 'no stream broke');
 
-    // The next look finds a page of another structure, so all of it is replaced.
+    // The next look takes out what is not of the page, and leaves what is followed alone.
     await page.evaluate(() => {
       window.odd = document.createElement('hr');
       document.getElementById('main').append(window.odd);
@@ -167,6 +177,83 @@ const scenarios = {
     await page.goto(`${base}/jobs/${job}`);
     await ask('forget');
     await until(page, 'a notice', () => /does not come any more/.test(document.getElementById('offline').innerText));
+  },
+
+  /** A list that changes leaves the focus, and what is selected, where they are. */
+  async keeps(browser) {
+    const [job] = rest;
+    const page = await enter(browser);
+    const entry = (job) => `a.job[href="/jobs/${job}"]`;
+    await page.goto(`${base}/jobs`);
+    await page.evaluate((entry) => {
+      window.entry = document.querySelector(entry);
+      getSelection().selectAllChildren(window.entry.querySelector('.name'));
+      window.entry.focus();
+    }, entry(job));
+    const kept = async (when) => {
+      const found = await page.evaluate(() => [document.activeElement === window.entry, String(getSelection())]);
+      check(found[0], `${when}: the focus is lost`);
+      check(found[1] === 'stays-here', `${when}: this is selected: ${found[1]}`);
+    };
+    await kept('at first');
+
+    const later = await ask('submit');
+    await until(page, 'the other job', (entry) => document.querySelector(entry) !== null, entry(later));
+    await kept('with another entry above');
+    await ask(job);
+    const cancelled = (entry) => document.querySelector(entry).closest('li').innerText.includes('cancelled');
+    await until(page, 'it is cancelled', cancelled, entry(job));
+    await kept('in another state');
+
+    // What has to be made anew, since it goes to another list, has the focus there.
+    await page.goto(`${base}/`);
+    await page.locator(entry(later)).focus();
+    await ask(later);
+    const ended = (entry) => document.querySelector(`section[aria-labelledby=ended] ${entry}`) !== null;
+    await until(page, 'it is among those that ended', ended, entry(later));
+    const there = await page.evaluate(() => document.activeElement.getAttribute('href'));
+    check(there === `/jobs/${later}`, `the focus is at ${there}`);
+  },
+
+  /** A link of another site leads to what it names, and who is not in yet gets there afterwards. */
+  async linked(browser) {
+    const [job, second] = rest;
+    const wanted = `${base}/jobs/${job}?state=failed#tasks`;
+    const there = (url) => url.href === wanted;
+    const heading = (page) => page.innerText('h1');
+
+    const stranger = await open(browser);
+    await stranger.goto(wanted);
+    check(/Who are you/.test(await heading(stranger)), `a stranger sees ${stranger.url()}`);
+    await stranger.goto(second);
+    await stranger.waitForURL(there);
+
+    const page = await enter(browser);
+    const site = createServer((_, answer) =>
+      answer.writeHead(200, { 'content-type': 'text/html' }).end(`<!doctype html><title>x</title><a href="${wanted}">a job</a>`));
+    await new Promise((ready) => site.listen(0, ready));
+    try {
+      const ways = [];
+      page.on('framenavigated', (frame) => ways.push(frame.url()));
+      // By this name it is another site than the server at 127.0.0.1.
+      await page.goto(`http://localhost:${site.address().port}/`);
+      await page.getByRole('link').click();
+      await page.waitForURL(there);
+      check((await heading(page)).includes(`job ${job}`), `the link leads to ${await heading(page)}`);
+      check(ways.some((way) => way.startsWith(`${base}/in?to=`)), `the cookie was not kept back: ${ways}`);
+    } finally {
+      site.close();
+    }
+  },
+
+  /** A ticket to which nothing answers is not waited for without an end. */
+  async knocks(browser) {
+    const page = await open(browser);
+    page.mayFail = true;
+    await page.route((url) => url.pathname === '/in', (route) =>
+      (route.request().method() === 'POST' ? route.abort() : route.continue()));
+    await page.goto(address);
+    await until(page, 'it says so', () => document.querySelector('h1').textContent === 'Nothing answers here.');
   },
 
   /** A button asks before it cancels, with the keyboard alone. */
@@ -254,15 +341,53 @@ const scenarios = {
     await until(page, 'it is done', () => document.title.startsWith('100 %'));
   },
 
-  /** An admin makes a token, which is shown once. */
+  /** An admin makes a token, which is shown once and as long as it is looked at; it is not revoked without a word. */
   async admits(browser) {
     const page = await enter(browser);
     await page.goto(`${base}/admin`);
+    await page.getByRole('link', { name: 'Make a token' }).click();
+    await page.waitForURL(`${base}/admin/token`);
     await page.getByLabel('Name').fill('lab 3');
-    await page.getByRole('button', { name: 'Make a token' }).click();
-    console.log(`token ${await page.innerText('pre.token')}`);
-    await page.goto(`${base}/admin`);
+    await stays(page);
+    check(await page.getByLabel('Name').inputValue() === 'lab 3', 'what was typed is wiped');
+    await press(page, page.getByRole('button', { name: 'Make the token' }));
+    const token = await page.innerText('pre.token');
+    await stays(page);
+    console.log(`token ${token}`);
+
+    await page.getByRole('link', { name: 'Back' }).click();
+    await page.getByRole('row').filter({ hasText: 'lab 3' }).getByRole('link', { name: 'Revoke' }).click();
+    await page.waitForURL(/\/admin\/tokens\/\d+\/revoke$/);
+    await page.getByRole('link', { name: 'No, go back' }).click();
+    await page.waitForURL(`${base}/admin`);
     check(/lab 3/.test(await page.innerText('main')), 'the token is not listed');
+  },
+
+  /** A token is revoked once a question was answered. */
+  async revokes(browser) {
+    const [name] = rest;
+    const page = await enter(browser);
+    await page.goto(`${base}/admin`);
+    const link = page.getByRole('row').filter({ hasText: name }).getByRole('link', { name: 'Revoke' });
+    await link.click();
+    await page.waitForURL(/\/revoke$/);
+    check((await page.innerText('main')).includes(name), 'the question does not say which token');
+    check(await ask('revoked') === 'false', 'it is revoked before anybody has said so');
+    await page.getByRole('button', { name: 'Revoke the token' }).click();
+    await page.waitForURL(`${base}/admin`);
+    check(await ask('revoked') === 'true', 'it is not revoked');
+    check(await link.count() === 0, 'it is still listed');
+  },
+
+  /** What was refused says why until somebody goes on. */
+  async refuses(browser) {
+    const [job] = rest;
+    const page = await enter(browser);
+    await page.goto(`${base}/jobs/${job}/forget`);
+    page.mayFail = true;
+    await press(page, page.getByRole('button', { name: 'Forget the job' }));
+    check(/is not settled/.test(await page.innerText('main')), 'the reason is missing');
+    await stays(page);
   },
 
   /** The page of a PC follows its owner by itself. */

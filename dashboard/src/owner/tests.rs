@@ -192,6 +192,20 @@ fn only_a_paused_worker_can_be_resumed() {
     assert!(gone(Some("switch")).0.contains("action=\"/resume\""));
 }
 
+#[tokio::test]
+async fn an_answer_to_a_button_that_failed_stays_and_a_look_that_failed_is_made_again() {
+    let button = back(Err("it has ended".to_owned()));
+    let look = failed("it has ended", Renewal::Always);
+    for (answer, looks) in [(button, false), (look, true)] {
+        let body = axum::body::to_bytes(answer.into_body(), usize::MAX).await;
+        let body = body.expect("a body");
+        let shown = String::from_utf8_lossy(&body);
+        assert!(shown.contains("it has ended"), "{shown}");
+        assert_eq!(shown.contains("data-every="), looks, "{shown}");
+        assert_eq!(shown.contains("http-equiv"), looks, "{shown}");
+    }
+}
+
 #[test]
 fn settings_from_the_master_stand_beside_the_owners_own_with_their_last_changes() {
     let change = |n: u32| SiteChange {

@@ -11,13 +11,14 @@ use common::attempt::Stream;
 use common::availability::AvailabilityInterval;
 use common::content::{BlobHash, Content};
 use common::host::HostFacts;
+use common::identity::{IdentityState, IdentityView};
 use common::site::{HostSiteView, SiteStanding, SiteTextView};
-use common::token::Role;
+use common::token::{JoinToken, Role};
 use common::units::Speed;
 use common::view::{
     AccuracyView, AttemptState, AttemptView, AvailabilityView, EstimatesView, ExplainView,
     Forecast, ForetoldView, HostState, HostView, JobState, JobView, OutputView, QualityView,
-    TaskCounts, TaskState, TaskView, WaitView,
+    TaskCounts, TaskState, TaskView, TokenView, WaitView,
 };
 use common::wire::client::{Reply, Request, Submission};
 use common::wire::{Refusal, RefusalCode};
@@ -49,7 +50,16 @@ pub(crate) struct Memory {
 
 impl Memory {
     pub(crate) fn new(size: Size) -> Arc<Self> {
-        let hosts = (0..size.hosts).map(|n| host(n, size.mark)).collect();
+        Self::with_gone(size, 0)
+    }
+
+    /// A grid of which so many hosts, the last ones, are not expected back.
+    pub(crate) fn with_gone(size: Size, gone: u32) -> Arc<Self> {
+        let mut hosts: Vec<HostView> = (0..size.hosts).map(|n| host(n, size.mark)).collect();
+        for host in hosts.iter_mut().rev().take(gone as usize) {
+            host.gone = true;
+            host.state = HostState::Lost;
+        }
         Arc::new(Self {
             size,
             hosts,
@@ -191,8 +201,11 @@ impl Memory {
                 let host = hosts.first().cloned().unwrap_or_default();
                 ("availability", vec![Reply::Availability(week_of(host))])
             }
-            Request::TokenList => ("tokens", vec![Reply::Tokens(Vec::new())]),
-            Request::Identities { .. } => ("identities", vec![Reply::Identities(Vec::new())]),
+            Request::TokenList => ("tokens", vec![Reply::Tokens(self.tokens())]),
+            Request::TokenCreate { .. } => ("new tokens", vec![self.new_token()]),
+            Request::TokenRevoke { .. } => ("revocations", vec![Reply::Tokens(Vec::new())]),
+            Request::Identities { .. } => ("identities", vec![Reply::Identities(self.waiting())]),
+            Request::Approve { .. } => ("approvals", vec![Reply::Identities(Vec::new())]),
             Request::Site => ("settings", vec![self.settings()]),
             Request::Audit { .. } => ("audit", vec![Reply::Audit(Vec::new())]),
             Request::Submit {
@@ -236,6 +249,44 @@ impl Memory {
             width: None,
             nowhere: None,
         }
+    }
+
+    /// A token with which machines join, and one that acts as somebody.
+    fn tokens(&self) -> Vec<TokenView> {
+        let token = |id: u32, speaks_for| TokenView {
+            id,
+            role: Role::Client,
+            name: format!("lab{}", self.size.mark),
+            uses_left: 3,
+            expires: Time(u64::from(u32::MAX) * 1_000_000),
+            revoked: false,
+            speaks_for,
+        };
+        let user = format!("ada{}", self.size.mark);
+        vec![token(7, None), token(8, Some(user))]
+    }
+
+    fn new_token(&self) -> Reply {
+        let token = JoinToken {
+            id: 9,
+            secret: [9; 16],
+            ca_key_hash: [9; 32],
+        };
+        let view = self.tokens().remove(0);
+        Reply::Token(token, view, String::new())
+    }
+
+    /// A machine that waits for somebody's word.
+    fn waiting(&self) -> Vec<IdentityView> {
+        vec![IdentityView {
+            name: format!("new{}", self.size.mark),
+            role: Role::Worker,
+            state: IdentityState::Waiting,
+            host: None,
+            enrolled: at(0),
+            expires: None,
+            connections: 0,
+        }]
     }
 
     fn settings(&self) -> Reply {
@@ -389,7 +440,7 @@ pub(crate) async fn fetch(pages: &Router, path: &str, known: &str) -> (StatusCod
 }
 
 /// Every page that shows something of the grid.
-pub(crate) const PAGES: [&str; 15] = [
+pub(crate) const PAGES: [&str; 18] = [
     "/",
     "/jobs",
     "/jobs?state=open",
@@ -405,6 +456,9 @@ pub(crate) const PAGES: [&str; 15] = [
     "/calendar",
     "/trust",
     "/admin",
+    "/admin/token",
+    "/admin/tokens/7/revoke",
+    "/admin/tokens/8/revoke",
 ];
 
 /// A wait for this many hosts.

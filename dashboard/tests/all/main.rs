@@ -106,6 +106,36 @@ async fn hostile_names_and_outputs_are_text_on_every_page() {
 }
 
 #[tokio::test]
+async fn hosts_that_are_gone_are_counted_nowhere_and_listed_apart() {
+    let size = Size {
+        hosts: 9,
+        jobs: 1,
+        tasks: 20,
+        mark: "",
+    };
+    let grid = Memory::with_gone(size, 6);
+    let pages = pages(&grid);
+    let (_, _, now) = fetch(&pages, "/", "").await;
+    assert!(now.contains(" of 3 PCs"), "{now}");
+    assert!(!now.contains("desk-00008"), "{now}");
+
+    let (_, _, hosts) = fetch(&pages, "/hosts", "").await;
+    assert!(hosts.contains("<title>3 hosts"), "{hosts}");
+    assert!(hosts.contains("desk-00002") && !hosts.contains("desk-00008"));
+    assert!(hosts.contains("6 hosts are gone"), "{hosts}");
+    let (_, _, named) = fetch(&pages, "/hosts?name=00008", "").await;
+    assert!(named.contains("1 host is gone"), "{named}");
+    let (_, _, gone) = fetch(&pages, "/hosts?state=gone&name=", "").await;
+    assert!(gone.contains("desk-00008"), "{gone}");
+    let (_, _, one) = fetch(&pages, "/hosts/desk-00008", "").await;
+    assert!(one.contains("not expected back"), "{one}");
+
+    // It is asked about one host, and about two together.
+    fetch(&pages, "/calendar", "").await;
+    assert_eq!(grid.asked.lock().unwrap()["waits"], 2);
+}
+
+#[tokio::test]
 async fn what_is_not_there_is_told_with_what_to_do() {
     let pages = pages(&Memory::new(Size {
         hosts: 1,
@@ -121,6 +151,10 @@ async fn what_is_not_there_is_told_with_what_to_do() {
         "/jobs/1/explode",
         "/hosts/nobody",
         "/hosts/a/explode",
+        "/admin/tokens/6/revoke",
+        "/admin/tokens/x/revoke",
+        "/admin/tokens/7/explode",
+        "/admin/identities/nobody/approve",
     ] {
         let (status, _, text) = fetch(&pages, path, "").await;
         assert_eq!(status, StatusCode::NOT_FOUND, "{path}: {text}");
@@ -131,9 +165,9 @@ async fn what_is_not_there_is_told_with_what_to_do() {
     }
 }
 
-/// Sends the form of a job: the status of the answer, and its text.
-async fn submit(pages: &Router, form: String) -> (StatusCode, String) {
-    let request = Request::post("/submit")
+/// Sends a form: the status of the answer, and its text.
+async fn send(pages: &Router, path: &str, form: String) -> (StatusCode, String) {
+    let request = Request::post(path)
         .header("content-type", "application/x-www-form-urlencoded")
         .body(Body::from(form))
         .expect("a request");
@@ -144,6 +178,88 @@ async fn submit(pages: &Router, form: String) -> (StatusCode, String) {
         .expect("a body");
     let text = String::from_utf8(body.to_vec()).expect("UTF-8");
     (status, text)
+}
+
+/// Sends the form of a job.
+async fn submit(pages: &Router, form: String) -> (StatusCode, String) {
+    send(pages, "/submit", form).await
+}
+
+/// Whether the script of a page looks again, and whether the page is loaded again without it.
+fn renewal(text: &str) -> (bool, bool) {
+    (
+        text.contains("data-every="),
+        text.contains("http-equiv=\"refresh\""),
+    )
+}
+
+#[tokio::test]
+async fn answers_to_forms_and_forms_and_errors_stay_as_they_are() {
+    let pages = pages(&Memory::new(Size {
+        hosts: 3,
+        jobs: 6,
+        tasks: 20,
+        mark: "",
+    }));
+    for (path, both) in [
+        ("/", (true, true)),
+        ("/jobs/1", (true, true)),
+        ("/admin", (true, true)),
+        // A load would wipe what is being typed into a filter.
+        ("/jobs", (true, false)),
+        ("/hosts", (true, false)),
+        ("/submit", (false, false)),
+        ("/jobs/1/cancel", (false, false)),
+        ("/hosts/desk-00000/revoke", (false, false)),
+        ("/admin/token", (false, false)),
+        ("/admin/tokens/7/revoke", (false, false)),
+        ("/admin/identities/new/approve", (false, false)),
+        ("/jobs/99", (false, false)),
+    ] {
+        let (_, _, text) = fetch(&pages, path, "").await;
+        assert!(text.contains("<h1"), "{path}: {text}");
+        assert_eq!(renewal(&text), both, "{path}: {text}");
+    }
+
+    let token = "role=worker&name=lab&uses=1&hours=24";
+    for (path, form, words) in [
+        ("/submit", "command=true", "would be taken"),
+        ("/admin/token", token, "This is the only time"),
+        ("/admin/token", "role=admin", "a token is for"),
+        // This grid refuses these.
+        ("/jobs/1/cancel", "", "is nothing that a page asks here"),
+        ("/hosts/a/revoke", "", "is nothing that a page asks here"),
+    ] {
+        let (_, text) = send(&pages, path, form.to_owned()).await;
+        assert!(text.contains(words), "{path}: {text}");
+        assert_eq!(renewal(&text), (false, false), "{path}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn who_may_come_in_is_changed_after_a_question() {
+    let grid = Memory::new(SMALL);
+    let pages = pages(&grid);
+    let (_, _, admin) = fetch(&pages, "/admin", "").await;
+    assert!(!admin.contains("<form"), "something acts at once: {admin}");
+
+    for (path, subject, kind) in [
+        ("/admin/tokens/7/revoke", "token 7 (lab)", "revocations"),
+        ("/admin/tokens/8/revoke", "which acts as ada", "revocations"),
+        ("/admin/identities/new/approve", "new (worker)", "approvals"),
+    ] {
+        assert!(admin.contains(&format!("href=\"{path}\"")), "{admin}");
+        let done = || grid.asked.lock().unwrap().get(kind).copied().unwrap_or(0);
+        let before = done();
+        let (status, _, asked) = fetch(&pages, path, "").await;
+        assert_eq!(status, StatusCode::OK, "{asked}");
+        assert!(asked.contains(subject), "{asked}");
+        assert_eq!(done(), before, "{path} acts before it is answered");
+
+        let (status, text) = send(&pages, path, String::new()).await;
+        assert_eq!(status, StatusCode::SEE_OTHER, "{text}");
+        assert_eq!(done(), before + 1, "{path}");
+    }
 }
 
 #[tokio::test]

@@ -143,6 +143,25 @@ fn a_page_is_renewed_after_somebody_was_in_a_field_and_says_that_it_is_gone() {
     });
 }
 
+fn submit_named(grid: &Grid, name: &str) -> String {
+    grid.submit(["--name", name, "--", "true"])
+}
+
+#[test]
+fn a_list_that_changes_leaves_focus_and_selection_where_they_are() {
+    let Some(mut scene) = scene(&[]) else {
+        return;
+    };
+    let job = submit_named(&scene.grid, "stays-here");
+    scene.browse("keeps", &[&job], |grid, what| match what {
+        "submit" => submit_named(grid, "comes-later"),
+        job => {
+            grid.deskgrid(["job", "cancel", job]).expect_code(0);
+            "done".to_owned()
+        }
+    });
+}
+
 #[test]
 fn a_job_is_cancelled_with_the_keyboard_alone_after_a_question() {
     let Some(mut scene) = scene(&["pc"]) else {
@@ -219,6 +238,7 @@ fn every_page_is_accessible_and_fits_and_reads_without_script() {
         "/trust".to_owned(),
         "/submit".to_owned(),
         "/admin".to_owned(),
+        "/admin/token".to_owned(),
     ];
     let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
     scene.browse("pages", &pages, nothing);
@@ -263,24 +283,76 @@ fn an_admin_makes_a_token_on_a_page_and_it_lets_a_pc_in() {
 }
 
 #[test]
+fn a_token_is_revoked_after_a_question() {
+    let Some(mut scene) = scene(&[]) else {
+        return;
+    };
+    let make = ["token", "create", "--role", "client", "--name", "lab-4"];
+    scene.grid.as_user("admin", make).expect_code(0);
+    scene.browse("revokes", &["lab-4"], |grid, _| {
+        let list = ["--output", "json", "token", "list"];
+        let listed = grid.as_user("admin", list).expect_code(0).json();
+        let all = listed["tokens"].as_array().expect("a list").iter();
+        let ours: Vec<_> = all.filter(|token| token["name"] == "lab-4").collect();
+        ours[0]["revoked"].to_string()
+    });
+}
+
+#[test]
+fn a_refusal_is_shown_until_somebody_goes_on() {
+    let Some(mut scene) = scene(&[]) else {
+        return;
+    };
+    let job = scene.grid.submit(["--", "true"]);
+    scene.browse("refuses", &[&job], nothing);
+}
+
+#[test]
+fn a_link_of_another_site_leads_to_what_it_names_also_for_who_gets_in_later() {
+    let Some(mut scene) = scene(&[]) else {
+        return;
+    };
+    let job = scene.grid.submit(["--", "true"]);
+    let second = scene.gateway.another_link();
+    scene.browse("linked", &[&job, &second], nothing);
+}
+
+#[test]
+fn a_way_in_says_that_nothing_answers() {
+    let Some(mut scene) = scene(&[]) else {
+        return;
+    };
+    scene.browse("knocks", &[], nothing);
+}
+
+#[test]
 fn a_token_lets_a_browser_in_at_the_master_and_a_revoked_one_does_not() {
     let grid = Grid::start();
     let visitor = Http::tcp(grid.http()).with("Accept", "text/html");
     let led = visitor.get("/").expect(303);
-    assert_eq!(led.headers["location"], "/in");
-    let page = visitor.get("/in").expect(200);
+    assert_eq!(led.headers["location"], "/in?to=/");
+    let led = visitor.get("/jobs?state=open").expect(303);
+    let way_in = led.headers["location"].clone();
+    let page = visitor.get(&way_in).expect(200);
     assert!(page.text().contains("Access token"), "{}", page.text());
 
     let token = grid.bearer("user", "client");
     let page = Http::tcp(grid.http())
         .with("Sec-Fetch-Site", "same-origin")
         .with("Content-Type", "application/x-www-form-urlencoded");
-    let give = |token: &str| page.send("POST", "/in", Some(format!("token={token}").as_bytes()));
+    let give_at = |place: &str, token: &str| {
+        let form = format!("token={token}");
+        page.send("POST", place, Some(form.as_bytes()))
+    };
+    let give = |token: &str| give_at(&way_in, token);
     give("made-up").expect(401);
     give("a%0d%0ab").expect(401);
     give(&grid.token("client")).expect(401);
 
     let answer = give(&token).expect(303);
+    assert_eq!(answer.headers["location"], "/jobs?state=open");
+    let elsewhere = give_at("/in?to=//evil.example/", &token).expect(303);
+    assert_eq!(elsewhere.headers["location"], "/");
     let cookie = answer.headers["set-cookie"].clone();
     assert!(cookie.contains("; HttpOnly; SameSite=Strict"), "{cookie}");
     let pair = cookie.split(';').next().expect("a pair").to_owned();
