@@ -74,6 +74,35 @@ def test_another_grid_gets_the_results_of_a_bag(grid: Grid, world: World) -> Non
         assert len(list(other.job("last").as_completed(60))) == 10
 
 
+def test_calls_that_were_submitted_come_back_by_their_jobs(grid: Grid, world: World) -> None:
+    # Once it is known how short they are, a task has several.
+    assert [grid.submit(own_module.times, x).result(60) for x in range(2)] == [0, 3]
+    futures = [grid.submit(own_module.times, x) for x in range(200)]
+    tasks = [(future.result(60), str(future.task)) for future in futures]
+    assert len({task for _, task in tasks}) < 200
+    made: dict[int, list[int]] = {}
+    for value, task in tasks:
+        made.setdefault(int(task.split(".")[0]), []).append(value)
+    with Grid(dir=world.user, progress=False) as other:
+        for number, values in made.items():
+            assert other.job(number).result(60) == values
+
+
+def test_calls_that_were_handed_back_say_so_to_whoever_comes_back(grid: Grid, world: World) -> None:
+    g = grid.using(own_process=True)
+    assert list(g.map(time.sleep, [3, 0, 0], chunksize=3)) == [None] * 3
+    jobs = grid._session.api.call("GET", "/jobs", query={"label": grid._session.label})["jobs"]
+    first, second = sorted(job["job"] for job in jobs)
+    with Grid(dir=world.user, progress=False) as other:
+        long, *behind = other.job(first).futures
+        assert long.result(60) is None and len(behind) == 2
+        for future in behind:
+            with pytest.raises(deskgrid.TaskFailed, match="handed back, not made") as raised:
+                future.result(60)
+            assert "in another job" in raised.value.hint
+        assert other.job(second).result(60) == [None, None]
+
+
 def test_failed_calls_can_be_tried_again(grid: Grid) -> None:
     def first_attempt_fails(x: int) -> int:
         attempt = int(os.environ["DESKGRID_ATTEMPT_ID"].rpartition("#")[2])

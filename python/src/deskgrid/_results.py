@@ -24,7 +24,15 @@ from ._run import output_of
 from ._stream import Call, Task
 from ._work import LiveJob
 from .env import OWN
-from .errors import Cancelled, EnvError, GridUnreachable, HostsLost, Refused, ResultGone
+from .errors import (
+    Cancelled,
+    EnvError,
+    GridUnreachable,
+    HostsLost,
+    Refused,
+    ResultGone,
+    TaskFailed,
+)
 
 #: How often a call is tried again whose host has no Python.
 MOST_TRIES = 3
@@ -381,6 +389,8 @@ class Results:
             if not self._done(live, task, seconds):
                 return
             left = self._again(live, again + rest, as_small=not handed_back)
+        if handed_back:
+            failure = _not_made(place)
         settled += [(call, Result(None, failure)) for call in left]
         while settled:
             # Whoever gets a result may be the only one who has it.
@@ -456,6 +466,16 @@ class Results:
             self._hear(live, task, well, result, view.get("reason") or "")
         if self._api.call("GET", f"/jobs/{live.id}").get("finished"):
             live.settled.set()
+
+
+def _not_made(place: Place) -> TaskFailed:
+    """What came of a call that its task has handed back, where this is not the Grid that it was for."""
+    return TaskFailed(
+        "the call was handed back, not made: its task took long, and left it to the program that submitted it",
+        place.task,
+        place.host,
+        hint="that program makes it in another job; if it has ended, submit it again",
+    )
 
 
 def _shut_down() -> GridUnreachable:

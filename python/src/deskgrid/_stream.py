@@ -104,11 +104,6 @@ class Task:
         """The calls as the runner reads them."""
         return [(call.payload(), [large.name for large in call.large()]) for call in self.calls]
 
-    def item(self) -> str:
-        """The numbers of the calls, for people and for those who come back to the job."""
-        first, last = self.calls[0].index, self.calls[-1].index
-        return str(first) if first == last else f"{first}-{last}"
-
     def estimate(self, of: Callable[..., Any]) -> str:
         """The estimated run time."""
         return duration(sum(call.estimate(of) for call in self.calls))

@@ -347,6 +347,7 @@ def forecast_of(answer: dict[str, Any]) -> Forecast | None:
 
 
 def _calls(item: str | None) -> int:
-    """Returns how many calls a task makes, by its item: ``7``, ``7-12``, or nothing for one."""
+    """Returns how many calls a task makes, by its item, their numbers within the job: ``7``, ``7-12``, or
+    nothing for one."""
     first, _, last = (item or "0").partition("-")
     return int(last or first) - int(first) + 1
