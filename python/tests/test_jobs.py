@@ -192,6 +192,23 @@ def test_long_output_of_a_program_is_fetched(grid: Grid, tmp_path: Path) -> None
     assert (tmp_path / "long.txt").read_text() == lines
 
 
+def test_outputs_that_are_too_many_for_an_event_come_all_the_same(grid: Grid, world: World) -> None:
+    words = (
+        "mkdir out; i=0; while [ $i -lt 2000 ]; do echo the content of the file $i > out/$i; i=$((i+1)); done; "
+        "echo oh dear >&2; exit %{ITEM}"
+    )
+    job = grid.run(["sh", "-c", words], items=["0", "3"], outputs=["out/"])
+    with Grid(dir=world.user, progress=False) as other:
+        for well, failed in (job.futures, other.job(job.id).futures):
+            output = well.result(60)
+            assert output.host.startswith("desk-") and output.stderr == "oh dear\n"
+            assert output.files == {f"out/{i}": len(f"the content of the file {i}\n") for i in range(2_000)}
+            assert output.read("out/1999") == b"the content of the file 1999\n"
+            with pytest.raises(deskgrid.TaskFailed, match="oh dear") as raised:
+                failed.result(60)
+            assert raised.value.exit_code == 3 and len(raised.value.output.files) == 2_000
+
+
 def test_outputs_that_cannot_be_files_everywhere_come_back(grid: Grid, tmp_path: Path) -> None:
     words = "mkdir -p out/empty; echo odd > out/a:b.log; ln -s a:b.log out/latest; echo good > out/good; mkfifo out/pipe"
     job = grid.run(["sh", "-c", words], outputs=["out/"])

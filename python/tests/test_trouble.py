@@ -164,6 +164,25 @@ def test_tasks_that_end_while_others_are_cancelled_hinder_nobody(grid: Grid) -> 
     assert [future.done() for future in futures] == [True] * 4 + [False] * 5
 
 
+def test_a_result_that_was_removed_is_an_error_that_says_so(grid: Grid) -> None:
+    call = grid._session.api.call
+
+    def removed(method: str, path: str, *args: Any, **more: Any) -> Any:
+        if path.endswith("/files"):
+            raise deskgrid.Refused("what it left was removed", "request the task", 410, "removed")
+        return call(method, path, *args, **more)
+
+    grid._session.api.call = removed  # type: ignore[method-assign]
+    future: TaskFuture[None] = TaskFuture(grid._session)
+    results = grid._session.results
+    results.await_job(LiveJob(1_000_000, "run", {3: Task(3, [Call(0, future)])}))
+    # Its event tells nothing of what it has left.
+    results._on_event({"event": "task-finished", "job": 1_000_000, "task": "1000000.3"})
+    with pytest.raises(deskgrid.ResultGone, match="was removed") as raised:
+        future.result(60)
+    assert raised.value.task == "1000000.3" and raised.value.hint == "request the task"
+
+
 def test_a_gateway_that_is_killed_while_the_master_is_away_is_started_again(own_world: World) -> None:
     own_world.worker("desk-1")
     with Grid(dir=own_world.user, progress=False) as g:

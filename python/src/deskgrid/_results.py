@@ -286,20 +286,56 @@ class Results:
     def _hear_of(
         self, live: LiveJob, task: Task, well: bool, result: Json | None, reason: str
     ) -> None:
-        if live.kind == "run":
+        if live.kind == "calls" and not well and "not found in PATH" in reason:
+            self._fetches.put(lambda: self._elsewhere(live, task, reason))
+        elif result is None:
+            # What it has left is too much for an event, or nothing.
+            self._fetches.put(lambda: self._ask(live, task, well, reason))
+        elif live.kind == "run":
             output = output_of(self._api, live.id, task.index, well, result, reason)
             self._done(live, task)
             self.finish(task.calls[0], *output)
-            return
-        if not well and "not found in PATH" in reason:
-            self._fetches.put(lambda: self._elsewhere(live, task, reason))
-            return
-        files = {file["path"]: file for file in (result or {}).get("files", ())}
+        else:
+            self._hear_of_calls(live, task, well, result, reason)
+
+    def _hear_of_calls(
+        self, live: LiveJob, task: Task, well: bool, result: Json, reason: str
+    ) -> None:
+        files = {file["path"]: file for file in result.get("files", ())}
         text = files.get(OUT, {}).get("text")
         if OUT in files and (text is None or LONG in files):
-            self._fetches.put(lambda: self._fetch(live, task, well, result or {}, reason, text))
+            self._fetches.put(lambda: self._fetch(live, task, well, result, reason, text))
         else:
             self._read(live, task, well, result, reason, text or "", None)
+
+    def _ask(self, live: LiveJob, task: Task, well: bool, reason: str) -> None:
+        """Asks for what a task has left, where no event tells it."""
+        try:
+            result = self._left_by(live, task, well)
+        except Exception as error:
+            self._settle_all(live, task, error)
+        else:
+            self._hear(live, task, well, result, reason)
+
+    def _left_by(self, live: LiveJob, task: Task, well: bool) -> Json:
+        """Returns what a task has left, as an event would tell it; of one that has failed there may be
+        nothing.
+
+        Raises:
+            ResultGone: It was removed.
+        """
+        path = f"/jobs/{live.id}/tasks/{task.index}"
+        with _reading(live, task):
+            try:
+                result: Json = self._api.call("GET", f"{path}/files")
+                if not well:
+                    result["stderr"] = self._api.read(f"{path}/stderr").decode(errors="replace")
+            except Refused as refusal:
+                if well or refusal.status not in (404, 410):
+                    raise
+                # Its hosts were lost, for example: the reason is all that there is.
+                result = {}
+        return result
 
     def _elsewhere(self, live: LiveJob, task: Task, reason: str) -> None:
         """A host has no such Python: another one may have."""
@@ -330,9 +366,9 @@ class Results:
         path = f"/jobs/{live.id}/tasks/{task.index}/files"
         files = {file["path"] for file in result["files"]}
         try:
-            if text is None:
-                text = self._api.read(f"{path}/{OUT}").decode(errors="replace")
-            with contextlib.ExitStack() as stack:
+            with _reading(live, task), contextlib.ExitStack() as stack:
+                if text is None:
+                    text = self._api.read(f"{path}/{OUT}").decode(errors="replace")
                 long = None
                 if LONG in files:
                     long = stack.enter_context(tempfile.TemporaryFile())
@@ -346,13 +382,12 @@ class Results:
         live: LiveJob,
         task: Task,
         well: bool,
-        result: Json | None,
+        result: Json,
         reason: str,
         text: str,
         long: IO[bytes] | None,
     ) -> None:
         """Tells the futures of a task what came of them."""
-        result = result or {}
         place = Place(
             f"{live.id}.{task.index}", result.get("host") or "", _last(result.get("stderr"))
         )
@@ -458,14 +493,25 @@ class Results:
             if view["state"] == "cancelled":
                 self._cancelled(live, task, view.get("reason") or "")
                 continue
-            try:
-                result = self._api.call("GET", f"{path}/{index}/files")
-            except Refused:
-                result = None
-            well = view["state"] == "finished"
-            self._hear(live, task, well, result, view.get("reason") or "")
+            self._ask(live, task, view["state"] == "finished", view.get("reason") or "")
         if self._api.call("GET", f"/jobs/{live.id}").get("finished"):
             live.settled.set()
+
+
+@contextlib.contextmanager
+def _reading(live: LiveJob, task: Task) -> Iterator[None]:
+    """While what a task has left is read: it may have been removed.
+
+    Raises:
+        ResultGone: It was.
+    """
+    try:
+        yield
+    except Refused as refusal:
+        if refusal.status != 410:
+            raise
+        why, name = str(refusal.args[0]), f"{live.id}.{task.index}"
+        raise ResultGone(why, refusal.hint, name) from refusal
 
 
 def _not_made(place: Place) -> TaskFailed:
