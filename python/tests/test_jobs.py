@@ -119,6 +119,29 @@ def test_failed_calls_can_be_tried_again(grid: Grid) -> None:
     assert job.retry() == 0
 
 
+def test_whoever_comes_back_to_a_job_that_was_tried_again_gets_what_came_of_that(grid: Grid, world: World) -> None:
+    def not_at_first(x: int) -> int:
+        if os.environ["DESKGRID_ATTEMPT_ID"].rpartition("#")[2] == "1":
+            if x == 0:
+                raise OSError("not the first time")
+            time.sleep(600)
+        time.sleep(2)
+        return x
+
+    job = grid.bag(not_at_first, range(2), policy="FCFS")
+    with pytest.raises(OSError, match="not the first time"):
+        job.futures[0].result(60)
+    eventually("the other one runs", job.futures[1].running)
+    job.cancel()
+    assert job.wait(60) and isinstance(job.futures[1].exception(), deskgrid.Cancelled)
+    assert job.retry(failed=False) == 2
+    # While it waits again, and when it has ended.
+    for _ in range(2):
+        with Grid(dir=world.user, progress=False) as other:
+            assert other.job(job.id).result(60) == [0, 1]
+    assert job.result(60) == [0, 1]
+
+
 def test_a_job_can_be_cancelled_and_forgotten(grid: Grid) -> None:
     job = grid.bag(time.sleep, [600] * 3)
     job.cancel()
@@ -275,6 +298,28 @@ def test_disclosed_calls_are_made_when_their_results_are_asked_for(grid: Grid, w
     with Grid(dir=world.user, progress=False) as other:
         assert other.job(job.id).result(60) == [0, 3, 6, 9]
     assert job.result(60) == [0, 3, 6, 9]
+
+
+def test_a_result_that_was_removed_unrequested_is_made_again_for_whoever_comes_back() -> None:
+    def long(x: int) -> bytes:
+        time.sleep(1)
+        return bytes([x]) * 60_000
+
+    own = World(master="[limits]\nunrequested_bytes_per_user = 100000\n")
+    try:
+        own.worker("desk-1", slots=2)
+        with Grid(dir=own.user, progress=False) as g:
+            job = g.speculate(long, range(2))
+            tasks = f"/jobs/{job.id}/tasks"
+
+            def removed() -> bool:
+                return any(task["speculation"]["removed"] for task in g._session.api.pages(tasks, "tasks"))
+
+            eventually("there is room for one of them", removed)
+        with Grid(dir=own.user, progress=False) as g:
+            assert g.job(job.id).result(60) == [bytes([x]) * 60_000 for x in range(2)]
+    finally:
+        own.close()
 
 
 def script(world: World, text: str) -> Any:

@@ -15,8 +15,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from typing import IO, Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO, Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
 from ._gateway import Gateway
@@ -36,6 +36,7 @@ PIECE = 1 << 20
 MOST_BREAKS = 5
 
 Json = dict[str, Any]
+T = TypeVar("T")
 
 
 class Ref(NamedTuple):
@@ -92,11 +93,25 @@ class Api:
             headers["Content-Type"] = "application/json"
         if key is not None:
             headers["Idempotency-Key"] = key
+        text = self._read_answer(http.client.HTTPResponse.read, method, path, data, query, headers)
+        return json.loads(text) if text else None
+
+    def newest_event(self, job: int) -> int:
+        """Returns the number of the newest event, of whatever job; this user may follow `job`.
+
+        Raises:
+            Refused: There is no such job.
+            GridUnreachable: The master did not answer in time.
+        """
+        headers = {"Accept": "text/event-stream"}
+        return self._read_answer(_first_id, "GET", "/events", None, {"job": job}, headers)
+
+    def _read_answer(self, read: Callable[[http.client.HTTPResponse], T], *request: Any) -> T:
+        """Sends a request until `read` has what it wants of the answer."""
         for last in (False, False, True):
             try:
-                with self._ask(method, path, data, query, headers) as response:
-                    text = response.read()
-                return json.loads(text) if text else None
+                with self._ask(*request) as response:
+                    return read(response)
             except (OSError, http.client.HTTPException) as error:
                 # The answer broke off: every request may be sent again.
                 if last or isinstance(error, DeskgridError):
@@ -301,6 +316,14 @@ def _copy(response: http.client.HTTPResponse, into: IO[bytes]) -> Exception | No
             # It says how much is left. A connection that ends too early is no error of it.
             return http.client.IncompleteRead(b"", response.length) if response.length else None
         into.write(piece)
+
+
+def _first_id(stream: http.client.HTTPResponse) -> int:
+    """Returns the number with which a stream of events begins: that of the newest one."""
+    while line := stream.readline():
+        if line.startswith(b"id: "):
+            return int(line[len(b"id: ") :])
+    raise ConnectionError("the events ended before the first of them")
 
 
 def _problem(text: bytes) -> Json:

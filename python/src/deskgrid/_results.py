@@ -12,8 +12,8 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from typing import IO, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import IO, Any, NamedTuple
 
 from . import _outcome
 from ._api import Api, Json
@@ -22,7 +22,7 @@ from ._outcome import Place, Result, failure_of
 from ._pack import Store
 from ._run import output_of
 from ._stream import Call, Task
-from ._work import LiveJob
+from ._work import LiveJob, Standing
 from .env import OWN
 from .errors import (
     Cancelled,
@@ -45,6 +45,14 @@ FETCHERS = 4
 
 #: The names of the threads that tell futures.
 THREADS = ("deskgrid-events", "deskgrid-fetch")
+
+
+class Ended(NamedTuple):
+    """A task that has ended, well or not."""
+
+    task: Task
+    well: bool
+    reason: str
 
 
 class Results:
@@ -136,8 +144,8 @@ class Results:
         with self._wake:
             return any(live.tasks for live in self.jobs.values())
 
-    def adopt(self, live: LiveJob, futures: list[Any]) -> list[Any]:
-        """Awaits the results of a job that another process may have submitted.
+    def adopt(self, live: LiveJob, futures: list[Any], standing: Standing) -> list[Any]:
+        """Awaits the results of a job that another process may have submitted, and that stands so.
 
         Returns the futures of its calls: those that somebody awaits already, if there are any.
         """
@@ -146,24 +154,52 @@ class Results:
             if before is not None:
                 return before[1]
             self._adopted[live.id] = (live, futures)
-        self._follow(live)
+        if standing.info["state"] == "refused":
+            self._over(live, "refused", standing.info.get("reason") or "")
+        ended = {end.task.index: end for end in self._standing(live, standing.tasks)}
+        self._follow(live, ended, standing.event)
         return futures
 
-    def _follow(self, live: LiveJob) -> None:
-        """Hears of one job, from its beginning."""
+    def _standing(self, live: LiveJob, views: Iterable[Json]) -> Iterator[Ended]:
+        """Tells the futures of a job how its tasks stand; yields those that have ended, whose results
+        are still to come."""
+        for view in views:
+            task = live.tasks.get(_index(view["task"]))
+            if task is None:
+                continue
+            if view["state"] in ("running", "suspended"):
+                self._runs(live, task)
+            elif view["state"] == "cancelled":
+                self._cancelled(live, task, view.get("reason") or "it was cancelled")
+            elif view["state"] in ("finished", "failed") and not _is_made_again(view):
+                yield Ended(task, view["state"] == "finished", view.get("reason") or "")
+
+    def _follow(self, live: LiveJob, ended: dict[int, Ended], newest: int) -> None:
+        """Hears of one job: the results of the tasks that have ended, and what happens after the event
+        `newest`.
+
+        Older events only bring these results along, many at a time: what they say became of a task may
+        not hold any more, since it can have waited again.
+        """
 
         def on_event(event: Json) -> None:
             if event["event"] in ("lagged", "restored"):
                 self._fetches.put(lambda: self._look_at(live))
-            elif event.get("job") == live.id:
+            elif event.get("job") != live.id:
+                return
+            elif event["seq"] > newest:
                 self._tell(live, event["event"], event)
+            elif event["event"] in ("task-finished", "task-failed"):
+                end = ended.pop(_index(event["task"]), None)
+                if end is not None and live.tasks.get(end.task.index) is end.task:
+                    self._hear(live, end.task, end.well, event.get("result"), end.reason)
 
         def on_failure(failure: BaseException) -> None:
             with self._wake:
                 self._adopted.pop(live.id, None)
             self._give_up(live, failure)
 
-        query = {"job": live.id, "after": 0}
+        query = {"job": live.id, "after": 0 if ended else newest}
         events = Events(self._api, query, on_event, on_failure, lambda: bool(live.tasks))
         with self._wake:
             live.events = events
@@ -234,15 +270,9 @@ class Results:
         self._tell(live, kind, event)
 
     def _tell(self, live: LiveJob, kind: str, event: Json) -> None:
-        index = int(event["task"].split(".")[1]) if "task" in event else 0
-        task = live.tasks.get(index)
+        task = live.tasks.get(_index(event["task"])) if "task" in event else None
         if kind == "task-running" and task is not None:
-            for call in task.calls[:1]:
-                call.future.begin()
-            with self._wake:
-                if live.stream is not None:
-                    live.stream.began(time.monotonic())
-                self._wake.notify_all()
+            self._runs(live, task)
         elif kind in ("task-finished", "task-failed") and task is not None:
             result = event.get("result")
             self._hear(live, task, kind == "task-finished", result, event.get("reason") or "")
@@ -260,6 +290,14 @@ class Results:
                 gone = ResultGone("the job was forgotten", "", f"{live.id}.{task.index}")
                 self._settle_all(live, task, gone)
             live.settled.set()
+
+    def _runs(self, live: LiveJob, task: Task) -> None:
+        for call in task.calls[:1]:
+            call.future.begin()
+        with self._wake:
+            if live.stream is not None:
+                live.stream.began(time.monotonic())
+            self._wake.notify_all()
 
     def _cancelled(self, live: LiveJob, task: Task, why: str) -> None:
         name = f"{live.id}.{task.index}"
@@ -484,16 +522,9 @@ class Results:
                 self._settle_all(live, task, error)
 
     def _look_at_tasks(self, live: LiveJob) -> None:
-        path = f"/jobs/{live.id}/tasks"
-        for view in self._api.pages(path, "tasks", {"state": "finished,failed,cancelled"}):
-            index = int(view["task"].split(".")[1])
-            task = live.tasks.get(index)
-            if task is None:
-                continue
-            if view["state"] == "cancelled":
-                self._cancelled(live, task, view.get("reason") or "")
-                continue
-            self._ask(live, task, view["state"] == "finished", view.get("reason") or "")
+        views = self._api.pages(f"/jobs/{live.id}/tasks", "tasks", {"state": "finished,failed,cancelled"})
+        for task, well, reason in self._standing(live, views):
+            self._ask(live, task, well, reason)
         if self._api.call("GET", f"/jobs/{live.id}").get("finished"):
             live.settled.set()
 
@@ -530,6 +561,16 @@ def _shut_down() -> GridUnreachable:
 
 def _flat(call: Call, result: Result) -> tuple[Call, Any, BaseException | None]:
     return call, result.value, result.error
+
+
+def _index(task: str) -> int:
+    """Returns the number of a task, such as ``7.3``, in its job."""
+    return int(task.split(".")[1])
+
+
+def _is_made_again(view: Json) -> bool:
+    """Whether what a task left was removed before anybody requested it: a request makes it again."""
+    return view["state"] == "finished" and bool((view.get("speculation") or {}).get("removed"))
 
 
 def _ranges(text: str) -> Iterator[tuple[int, int]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ._api import Json
 from ._events import Events
@@ -42,3 +42,17 @@ class LiveJob:
     stream: Stream | None = None
     events: Events | None = None
     settled: threading.Event = field(default_factory=threading.Event)
+
+
+class Standing(NamedTuple):
+    """How a job stands when somebody comes back to it.
+
+    Attributes:
+        event: The number of the newest event before that was asked for.
+        info: The job, as the API tells of it.
+        tasks: Its tasks, as the API tells of them.
+    """
+
+    event: int
+    info: Json
+    tasks: Sequence[Json]

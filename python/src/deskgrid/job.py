@@ -16,7 +16,7 @@ from ._options import CALLS
 from ._results import THREADS
 from ._run import TaskOutput
 from ._stream import Call, Task
-from ._work import LiveJob
+from ._work import LiveJob, Standing
 from .errors import DeskgridError, GridUnreachable, Refused
 from .future import TaskFuture
 
@@ -129,6 +129,8 @@ class Job(Generic[T]):
     def _come_back(self) -> list[TaskFuture[T]]:
         """Makes the futures of a job that another process may have submitted."""
         api = self._session.api
+        # In this order: what happens from now on is told by events.
+        newest = api.newest_event(self.id)
         info = self.info()
         views = list(api.pages(f"/jobs/{self.id}/tasks", "tasks"))
         calls = CALLS in info["labels"]
@@ -148,7 +150,7 @@ class Job(Generic[T]):
             tasks[index] = Task(index, made)
             tasks[index].job = self.id
         live = LiveJob(self.id, "calls" if calls else "run", tasks)
-        return self._session.results.adopt(live, futures)
+        return self._session.results.adopt(live, futures, Standing(newest, info, views))
 
     def results(self, ordered: bool = True, timeout: float | None = None) -> Iterator[T]:
         """Yields the results as they are there; by default in the order of the calls. Disclosed
