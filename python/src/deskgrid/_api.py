@@ -264,22 +264,23 @@ class Api:
                 f"the grid does not answer: {failure}", "deskgrid doctor says what is wrong"
             ) from failure
         if seconds > 1:
-            self._tell(failure, until)
+            self.tell(failure, until)
         self._closing.wait(seconds)
 
-    def _tell(self, failure: Exception, until: float) -> None:
-        """Says once that the master is waited for."""
+    def tell(self, failure: Exception, until: float) -> None:
+        """Says once that something is waited for, and for how long at most."""
         if not self._told and not self._closing.is_set():
             self._told = True
             why = str(failure.args[0] if isinstance(failure, DeskgridError) else failure)
             left = max(until - time.monotonic(), 0.0)
-            print(
-                f"deskgrid: the master does not answer ({why}); waiting for it (at most {left:.0f} s)",
-                file=sys.stderr,
-            )
+            if isinstance(failure, GridUnreachable) and failure.busy:
+                what = f"{why}; waiting for room"
+            else:
+                what = f"the master does not answer ({why}); waiting for it"
+            print(f"deskgrid: {what} (at most {left:.0f} s)", file=sys.stderr)
 
-    def answers(self, until: float) -> bool:
-        """Whether the master answers now. If not, that is said, and until when it is waited for.
+    def hindrance(self) -> Exception | None:
+        """Returns why the master does not answer now; nothing if it does.
 
         Raises:
             Refused: It has put this user out.
@@ -290,13 +291,12 @@ class Api:
             except Refused as refusal:
                 if refusal.status in (401, 403):
                     raise
-                return True
-            if isinstance(answer, http.client.HTTPResponse):
-                answer.read()
-                self._told = False
-                return True
-        self._tell(answer, until)
-        return False
+                return None
+            if isinstance(answer, Exception):
+                return answer
+            answer.read()
+        self._told = False
+        return None
 
 
 def where(path: str, query: Json | None) -> str:
