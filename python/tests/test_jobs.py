@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import io
 import os
 import signal
 import subprocess
 import sys
 import tarfile
+import threading
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +143,35 @@ def test_whoever_comes_back_to_a_job_that_was_tried_again_gets_what_came_of_that
         with Grid(dir=world.user, progress=False) as other:
             assert other.job(job.id).result(60) == [0, 1]
     assert job.result(60) == [0, 1]
+
+
+def test_a_job_that_was_come_back_to_is_let_go_once_all_of_it_is_told(grid: Grid, world: World) -> None:
+    def fails_at_first(x: int) -> int:
+        attempt = int(os.environ["DESKGRID_ATTEMPT_ID"].rpartition("#")[2])
+        if x == 1 and attempt == 1:
+            raise OSError("not the first time")
+        return x
+
+    def read() -> bool:
+        new = set(threading.enumerate()) - before
+        return any(thread.name == "deskgrid-events" for thread in new)
+
+    job = grid.bag(fails_at_first, range(3), policy="FCFS")
+    assert job.wait(60)
+    with Grid(dir=world.user, progress=False) as other:
+        before = set(threading.enumerate())
+        again = other.job(job.id)
+        assert again.wait(60) and [failure.number for failure in again.failures()] == [1]
+        eventually("nobody reads its events", lambda: not read())
+        # What waits again is heard of again.
+        assert again.retry() == 1
+        assert again.result(60) == [0, 1, 2]
+        eventually("nobody reads its events", lambda: not read())
+        assert again.retry() == 0
+
+        kept = weakref.ref(again.futures[0])
+        del again
+        eventually("its results are nobody's", lambda: gc.collect() >= 0 and kept() is None)
 
 
 def test_a_job_can_be_cancelled_and_forgotten(grid: Grid) -> None:

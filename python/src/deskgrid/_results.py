@@ -195,35 +195,68 @@ class Results:
                     self._hear(live, end.task, end.well, event.get("result"), end.reason)
 
         def on_failure(failure: BaseException) -> None:
-            with self._wake:
-                self._adopted.pop(live.id, None)
+            self._let_go(live)
             self._give_up(live, failure)
 
+        with self._wake:
+            if not live.tasks:
+                self._let_go(live)
+                return
         query = {"job": live.id, "after": 0 if ended else newest}
         events = Events(self._api, query, on_event, on_failure, lambda: bool(live.tasks))
         with self._wake:
             live.events = events
             closed = self._closed
+            if closed or not live.tasks:
+                self._let_go(live)
         if closed:
-            events.close()
             self._give_up(live, _shut_down())
 
-    @contextlib.contextmanager
-    def waiting_again(self, job: int, tasks: list[Task]) -> Iterator[None]:
-        """While tasks of a job are made to wait again: what comes of them is awaited from now on, but
-        not if that fails."""
+    def _let_go(self, live: LiveJob) -> None:
+        """All of a job is told, and what came of it belongs to whoever has a handle of it. Of a bag or
+        program of this Grid the number is kept: tasks of it may wait again."""
         with self._wake:
-            live = self.live(job)
-            if live is None or self._closed:
-                raise GridUnreachable("nothing is heard of the job any more", f"ask for it with Grid().job({job})")
-            live.tasks.update({task.index: task for task in tasks})
+            adopted = self._adopted.get(live.id)
+            if adopted is not None and adopted[0] is live:
+                del self._adopted[live.id]
+            elif live.stream is not None:
+                self.jobs.pop(live.id, None)
+            events, live.events = live.events, None
+        if events is not None:
+            events.close()
+
+    @contextlib.contextmanager
+    def waiting_again(self, again: LiveJob, futures: list[Any]) -> Iterator[None]:
+        """While tasks of a job are made to wait again: what comes of them is awaited from now on, but
+        not if that fails.
+
+        Args:
+            again: The job with these tasks.
+            futures: Those of all its calls.
+        """
+        newest = self._api.newest_event(again.id)
+        tasks = dict(again.tasks)
+        with self._wake:
+            if self._closed:
+                hint = f"ask for it with Grid().job({again.id})"
+                raise GridUnreachable("nothing is heard of the job any more", hint)
+            live = self.live(again.id)
+            if live is None:
+                # All that was known of it is told.
+                live = again
+                self._adopted[live.id] = (live, futures)
+            live.tasks.update(tasks)
             live.settled.clear()
+        if live is again:
+            self._follow(live, {}, newest)
         try:
             yield
         except BaseException:
             with self._wake:
-                for task in tasks:
-                    live.tasks.pop(task.index, None)
+                for index in tasks:
+                    live.tasks.pop(index, None)
+                if not live.tasks:
+                    self._let_go(live)
             raise
 
     def live(self, job: int) -> LiveJob | None:
@@ -502,9 +535,8 @@ class Results:
             del live.tasks[task.index]
             if live.stream is not None:
                 live.stream.done(task, seconds)
-            if not live.tasks and live.stream is not None:
-                # Of a job that nobody has a handle of, nothing more is wanted.
-                self.jobs.pop(live.id, None)
+            if not live.tasks:
+                self._let_go(live)
             self._wake.notify_all()
             return True
 

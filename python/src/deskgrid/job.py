@@ -133,12 +133,11 @@ class Job(Generic[T]):
         newest = api.newest_event(self.id)
         info = self.info()
         views = list(api.pages(f"/jobs/{self.id}/tasks", "tasks"))
-        calls = CALLS in info["labels"]
-        tasks: dict[int, Task] = {}
+        live = self._live(info)
         futures: list[TaskFuture[T]] = []
         for view in views:
             index = int(view["task"].split(".")[1])
-            count = _calls(view.get("item")) if calls else 1
+            count = _calls(view.get("item")) if live.kind == "calls" else 1
             made = []
             for _ in range(count):
                 future: TaskFuture[T] = TaskFuture(self._session)
@@ -147,10 +146,13 @@ class Job(Generic[T]):
                     self.wants(future, index - 1)
                 made.append(Call(len(futures), future))
                 futures.append(future)
-            tasks[index] = Task(index, made)
-            tasks[index].job = self.id
-        live = LiveJob(self.id, "calls" if calls else "run", tasks)
+            live.tasks[index] = Task(index, made)
+            live.tasks[index].job = self.id
         return self._session.results.adopt(live, futures, Standing(newest, info, views))
+
+    def _live(self, info: dict[str, Any]) -> LiveJob:
+        """Makes the job of which `info` tells, of no task of which anything is awaited yet."""
+        return LiveJob(self.id, "calls" if CALLS in info["labels"] else "run", {})
 
     def results(self, ordered: bool = True, timeout: float | None = None) -> Iterator[T]:
         """Yields the results as they are there; by default in the order of the calls. Disclosed
@@ -215,9 +217,8 @@ class Job(Generic[T]):
         Raises:
             GridUnreachable: The master does not answer: the futures are as they were.
         """
-        results = self._session.results
-        if self._futures is not None and results.live(self.id) is None:
-            # The grid was away for too long: nobody hears of the job any more.
+        if self._futures is not None and any(_is_lost(future) for future in self._futures):
+            # The grid was away for too long.
             with self._lock:
                 self._futures = self._come_back()
         futures = self.futures
@@ -238,15 +239,17 @@ class Job(Generic[T]):
                 new[at] = TaskFuture(self._session)
                 new[at].launched(self.id, old.index)
                 calls[old.index].append(Call(at, new[at]))
-        tasks = [Task(index, made) for index, made in calls.items()]
-        for task in tasks:
-            task.job = self.id
-        if tasks:
-            with results.waiting_again(self.id, tasks):
-                api.call("POST", f"/jobs/{self.id}/retry", body)
+        if not indices:
+            return 0
+        live = self._live(self.info())
+        for index, made in calls.items():
+            live.tasks[index] = Task(index, made)
+            live.tasks[index].job = self.id
+        with self._session.results.waiting_again(live, futures):
+            api.call("POST", f"/jobs/{self.id}/retry", body)
         for at, future in new.items():
             futures[at] = future
-        return len(tasks)
+        return len(indices)
 
     def request(self, indices: list[int] | None = None) -> None:
         """Requests calls of a job that was speculated on: somebody now waits for them.
@@ -332,6 +335,11 @@ def _unheard(futures: list[TaskFuture[Any]]) -> set[int]:
     if unheard and not told_here:
         raise GridUnreachable("the grid does not say how its tasks have ended", "try again")
     return unheard
+
+
+def _is_lost(future: TaskFuture[Any]) -> bool:
+    """Whether nobody has heard what came of a call."""
+    return future.done() and not future.cancelled() and isinstance(future.exception(), GridUnreachable)
 
 
 def time_of(text: str) -> datetime.datetime:
