@@ -246,7 +246,6 @@ class Results:
                 live = again
                 self._adopted[live.id] = (live, futures)
             live.tasks.update(tasks)
-            live.settled.clear()
         if live is again:
             self._follow(live, {}, newest)
         try:
@@ -322,7 +321,6 @@ class Results:
             for task in list(live.tasks.values()):
                 gone = ResultGone("the job was forgotten", "", f"{live.id}.{task.index}")
                 self._settle_all(live, task, gone)
-            live.settled.set()
 
     def _runs(self, live: LiveJob, task: Task) -> None:
         for call in task.calls[:1]:
@@ -337,13 +335,10 @@ class Results:
         self._settle_all(live, task, Cancelled(f"it was cancelled: {why}", "", name))
 
     def _over(self, live: LiveJob, state: str, why: str) -> None:
-        """A job is settled. What is still open of it will not come by events."""
-        live.settled.set()
-        if live.tasks and state == "refused":
+        """A job is settled. Of the tasks of one that was refused nothing comes by events."""
+        if state == "refused":
             for task in list(live.tasks.values()):
                 self._settle_all(live, task, Refused(why or "the job was refused"))
-        with self._wake:
-            self._wake.notify_all()
 
     def _hear(
         self, live: LiveJob, task: Task, well: bool, result: Json | None, reason: str
@@ -547,18 +542,13 @@ class Results:
 
     def _look_at(self, live: LiveJob) -> None:
         """Asks for the tasks of a job, of which events are gone."""
+        path, settled = f"/jobs/{live.id}/tasks", {"state": "finished,failed,cancelled"}
         try:
-            self._look_at_tasks(live)
+            for task, well, reason in self._standing(live, self._api.pages(path, "tasks", settled)):
+                self._ask(live, task, well, reason)
         except Exception as error:
             for task in list(live.tasks.values()):
                 self._settle_all(live, task, error)
-
-    def _look_at_tasks(self, live: LiveJob) -> None:
-        views = self._api.pages(f"/jobs/{live.id}/tasks", "tasks", {"state": "finished,failed,cancelled"})
-        for task, well, reason in self._standing(live, views):
-            self._ask(live, task, well, reason)
-        if self._api.call("GET", f"/jobs/{live.id}").get("finished"):
-            live.settled.set()
 
 
 @contextlib.contextmanager

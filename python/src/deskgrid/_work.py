@@ -5,9 +5,8 @@ Not here: how they get to the grid (:mod:`deskgrid._sending`) and back (:mod:`de
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from ._api import Json
@@ -41,7 +40,6 @@ class LiveJob:
     tasks: dict[int, Task]
     stream: Stream | None = None
     events: Events | None = None
-    settled: threading.Event = field(default_factory=threading.Event)
 
 
 class Standing(NamedTuple):
