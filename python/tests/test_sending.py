@@ -39,9 +39,9 @@ def body_of(api: Any, packed: Packed, tasks: int, calls: int = 1) -> str:
 
 
 def described(api: Any, packed: Packed, sizes: Sequence[int]) -> dict[str, Any]:
-    """Describes a job of tasks with so many calls, none of which knows which number it has in it."""
+    """Describes a job of tasks with so many calls."""
     future: Any = None
-    tasks = [Task(at + 1, [Call(0, future, packed=packed) for _ in range(n)]) for at, n in enumerate(sizes)]
+    tasks = [Task(at + 1, [Call(future, packed=packed) for _ in range(n)]) for at, n in enumerate(sizes)]
     work = Work(Packed(b"", ()), abs, {}, {}, Env.host(), "abs")
     return Sender(api).body_of_calls(work, tasks)
 

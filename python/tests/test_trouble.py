@@ -158,7 +158,7 @@ def test_tasks_that_end_while_others_are_cancelled_hinder_nobody(grid: Grid) -> 
             return int(self) >= other
 
     futures: list[TaskFuture[None]] = [TaskFuture(grid._session) for _ in range(9)]
-    tasks.update({Ending(at + 1): Task(at + 1, [Call(at, future)]) for at, future in enumerate(futures)})
+    tasks.update({Ending(at + 1): Task(at + 1, [Call(future)]) for at, future in enumerate(futures)})
     results.await_job(LiveJob(1_000_000, "run", tasks))
     results._on_event({"event": "tasks-cancelled", "job": 1_000_000, "tasks": "1-4"})
     assert [future.done() for future in futures] == [True] * 4 + [False] * 5
@@ -175,7 +175,7 @@ def test_a_result_that_was_removed_is_an_error_that_says_so(grid: Grid) -> None:
     grid._session.api.call = removed  # type: ignore[method-assign]
     future: TaskFuture[None] = TaskFuture(grid._session)
     results = grid._session.results
-    results.await_job(LiveJob(1_000_000, "run", {3: Task(3, [Call(0, future)])}))
+    results.await_job(LiveJob(1_000_000, "run", {3: Task(3, [Call(future)])}))
     # Its event tells nothing of what it has left.
     results._on_event({"event": "task-finished", "job": 1_000_000, "task": "1000000.3"})
     with pytest.raises(deskgrid.ResultGone, match="was removed") as raised:

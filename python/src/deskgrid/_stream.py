@@ -38,18 +38,16 @@ class Call:
     """One call of a function, and the future that awaits it."""
 
     __slots__ = (
-        "args", "kwargs", "packed", "future", "stream", "task", "index", "seconds", "failures"
+        "args", "kwargs", "packed", "future", "stream", "task", "seconds", "failures"
     )
 
     def __init__(
         self,
-        index: int,
         future: TaskFuture[Any],
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
         packed: Packed | None = None,
     ) -> None:
-        self.index = index
         self.future = future
         self.args: tuple[Any, ...] | None = args
         self.kwargs = kwargs

@@ -144,7 +144,7 @@ class Job(Generic[T]):
                 future.launched(self.id, index)
                 if not view["requested"]:
                     self.wants(future, index - 1)
-                made.append(Call(len(futures), future))
+                made.append(Call(future))
                 futures.append(future)
             live.tasks[index] = Task(index, made)
             live.tasks[index].job = self.id
@@ -238,7 +238,7 @@ class Job(Generic[T]):
             if old.index in indices:
                 new[at] = TaskFuture(self._session)
                 new[at].launched(self.id, old.index)
-                calls[old.index].append(Call(at, new[at]))
+                calls[old.index].append(Call(new[at]))
         if not indices:
             return 0
         live = self._live(self.info())
