@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import http.server
+import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from world import World, eventually
 
 from deskgrid import Grid, GridUnreachable, Refused, _api
 from deskgrid._api import Api
+from deskgrid._events import Events
 from deskgrid._run import TaskOutput
 
 CONTENT = bytes(range(251)) * 10_000
@@ -23,13 +25,18 @@ CONTENT = bytes(range(251)) * 10_000
 class Broken(http.server.BaseHTTPRequestHandler):
     """Serves content, whose transfers break off."""
 
-    #: The most bytes of one answer, and how many answers have no bytes at all.
+    #: The most bytes of one answer, how many answers have no bytes at all, and how many refuse.
     most = 1_000_000
     empty = 0
+    busy = 0
     ranges = True
     asked: list[str | None]
 
     def do_GET(self) -> None:
+        if self.busy:
+            type(self).busy -= 1
+            self.refuse()
+            return
         where = self.headers["Range"]
         type(self).asked.append(where)
         start = int(where[len("bytes=") : -1]) if where and self.ranges else 0
@@ -41,6 +48,15 @@ class Broken(http.server.BaseHTTPRequestHandler):
         else:
             self.wfile.write(CONTENT[start : start + self.most])
         self.close_connection = True
+
+    def refuse(self) -> None:
+        """Answers as a gateway that has as many requests as it takes."""
+        problem = {"title": "384 requests are under way", "status": 503, "code": "unavailable"}
+        body = json.dumps(problem).encode()
+        self.send_response(503)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
@@ -61,6 +77,12 @@ class Gateway:
             yield connection.getresponse()
         finally:
             connection.close()
+
+    def connect(self, timeout: float) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+
+    def headers(self) -> dict[str, str]:
+        return {}
 
     def command(self, *args: str) -> Any:
         if self.failures:
@@ -112,6 +134,26 @@ def test_a_transfer_that_does_not_get_on_is_an_error_and_leaves_no_file(
     with pytest.raises(GridUnreachable, match="breaks off after 1000000 bytes"):
         output(api).save(tmp_path)
     assert not (tmp_path / "out.bin").exists()
+
+
+def test_a_gateway_that_is_busy_is_not_taken_for_a_master_that_is_away(
+    broken: tuple[Api, type[Broken]], capsys: Any
+) -> None:
+    api, server = broken
+    server.busy = 2
+    assert output(api).read("out.bin") == CONTENT
+    server.busy = 1_000
+    api.patience = 0.0
+    with pytest.raises(GridUnreachable, match="too much is asked .* 384 requests are under way") as raised:
+        output(api).read("out.bin")
+    assert "await fewer jobs" in raised.value.hint
+    failures: list[BaseException] = []
+    events = Events(api, {"job": 7}, lambda event: None, failures.append, lambda: True)
+    eventually("it gives up", lambda: failures)
+    events.close()
+    assert "384 requests are under way" in str(failures[0])
+    said = capsys.readouterr().err
+    assert "waiting for room" in said and "does not answer" not in said
 
 
 def passing() -> GridUnreachable:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import io
 import os
 import signal
 import subprocess
 import sys
 import tarfile
+import threading
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +77,35 @@ def test_another_grid_gets_the_results_of_a_bag(grid: Grid, world: World) -> Non
         assert len(list(other.job("last").as_completed(60))) == 10
 
 
+def test_calls_that_were_submitted_come_back_by_their_jobs(grid: Grid, world: World) -> None:
+    # Once it is known how short they are, a task has several.
+    assert [grid.submit(own_module.times, x).result(60) for x in range(2)] == [0, 3]
+    futures = [grid.submit(own_module.times, x) for x in range(200)]
+    tasks = [(future.result(60), str(future.task)) for future in futures]
+    assert len({task for _, task in tasks}) < 200
+    made: dict[int, list[int]] = {}
+    for value, task in tasks:
+        made.setdefault(int(task.split(".")[0]), []).append(value)
+    with Grid(dir=world.user, progress=False) as other:
+        for number, values in made.items():
+            assert other.job(number).result(60) == values
+
+
+def test_calls_that_were_handed_back_say_so_to_whoever_comes_back(grid: Grid, world: World) -> None:
+    g = grid.using(own_process=True)
+    assert list(g.map(time.sleep, [3, 0, 0], chunksize=3)) == [None] * 3
+    jobs = grid._session.api.call("GET", "/jobs", query={"label": grid._session.label})["jobs"]
+    first, second = sorted(job["job"] for job in jobs)
+    with Grid(dir=world.user, progress=False) as other:
+        long, *behind = other.job(first).futures
+        assert long.result(60) is None and len(behind) == 2
+        for future in behind:
+            with pytest.raises(deskgrid.TaskFailed, match="handed back, not made") as raised:
+                future.result(60)
+            assert "in another job" in raised.value.hint
+        assert other.job(second).result(60) == [None, None]
+
+
 def test_failed_calls_can_be_tried_again(grid: Grid) -> None:
     def first_attempt_fails(x: int) -> int:
         attempt = int(os.environ["DESKGRID_ATTEMPT_ID"].rpartition("#")[2])
@@ -88,6 +120,58 @@ def test_failed_calls_can_be_tried_again(grid: Grid) -> None:
     assert job.retry() == 1
     assert list(job.results(timeout=60)) == [0, 1, 2]
     assert job.retry() == 0
+
+
+def test_whoever_comes_back_to_a_job_that_was_tried_again_gets_what_came_of_that(grid: Grid, world: World) -> None:
+    def not_at_first(x: int) -> int:
+        if os.environ["DESKGRID_ATTEMPT_ID"].rpartition("#")[2] == "1":
+            if x == 0:
+                raise OSError("not the first time")
+            time.sleep(600)
+        time.sleep(2)
+        return x
+
+    job = grid.bag(not_at_first, range(2), policy="FCFS")
+    with pytest.raises(OSError, match="not the first time"):
+        job.futures[0].result(60)
+    eventually("the other one runs", job.futures[1].running)
+    job.cancel()
+    assert job.wait(60) and isinstance(job.futures[1].exception(), deskgrid.Cancelled)
+    assert job.retry(failed=False) == 2
+    # While it waits again, and when it has ended.
+    for _ in range(2):
+        with Grid(dir=world.user, progress=False) as other:
+            assert other.job(job.id).result(60) == [0, 1]
+    assert job.result(60) == [0, 1]
+
+
+def test_a_job_that_was_come_back_to_is_let_go_once_all_of_it_is_told(grid: Grid, world: World) -> None:
+    def fails_at_first(x: int) -> int:
+        attempt = int(os.environ["DESKGRID_ATTEMPT_ID"].rpartition("#")[2])
+        if x == 1 and attempt == 1:
+            raise OSError("not the first time")
+        return x
+
+    def read() -> bool:
+        new = set(threading.enumerate()) - before
+        return any(thread.name == "deskgrid-events" for thread in new)
+
+    job = grid.bag(fails_at_first, range(3), policy="FCFS")
+    assert job.wait(60)
+    with Grid(dir=world.user, progress=False) as other:
+        before = set(threading.enumerate())
+        again = other.job(job.id)
+        assert again.wait(60) and [failure.number for failure in again.failures()] == [1]
+        eventually("nobody reads its events", lambda: not read())
+        # What waits again is heard of again.
+        assert again.retry() == 1
+        assert again.result(60) == [0, 1, 2]
+        eventually("nobody reads its events", lambda: not read())
+        assert again.retry() == 0
+
+        kept = weakref.ref(again.futures[0])
+        del again
+        eventually("its results are nobody's", lambda: gc.collect() >= 0 and kept() is None)
 
 
 def test_a_job_can_be_cancelled_and_forgotten(grid: Grid) -> None:
@@ -163,6 +247,23 @@ def test_long_output_of_a_program_is_fetched(grid: Grid, tmp_path: Path) -> None
     assert (tmp_path / "long.txt").read_text() == lines
 
 
+def test_outputs_that_are_too_many_for_an_event_come_all_the_same(grid: Grid, world: World) -> None:
+    words = (
+        "mkdir out; i=0; while [ $i -lt 2000 ]; do echo the content of the file $i > out/$i; i=$((i+1)); done; "
+        "echo oh dear >&2; exit %{ITEM}"
+    )
+    job = grid.run(["sh", "-c", words], items=["0", "3"], outputs=["out/"])
+    with Grid(dir=world.user, progress=False) as other:
+        for well, failed in (job.futures, other.job(job.id).futures):
+            output = well.result(60)
+            assert output.host.startswith("desk-") and output.stderr == "oh dear\n"
+            assert output.files == {f"out/{i}": len(f"the content of the file {i}\n") for i in range(2_000)}
+            assert output.read("out/1999") == b"the content of the file 1999\n"
+            with pytest.raises(deskgrid.TaskFailed, match="oh dear") as raised:
+                failed.result(60)
+            assert raised.value.exit_code == 3 and len(raised.value.output.files) == 2_000
+
+
 def test_outputs_that_cannot_be_files_everywhere_come_back(grid: Grid, tmp_path: Path) -> None:
     words = "mkdir -p out/empty; echo odd > out/a:b.log; ln -s a:b.log out/latest; echo good > out/good; mkfifo out/pipe"
     job = grid.run(["sh", "-c", words], outputs=["out/"])
@@ -229,6 +330,28 @@ def test_disclosed_calls_are_made_when_their_results_are_asked_for(grid: Grid, w
     with Grid(dir=world.user, progress=False) as other:
         assert other.job(job.id).result(60) == [0, 3, 6, 9]
     assert job.result(60) == [0, 3, 6, 9]
+
+
+def test_a_result_that_was_removed_unrequested_is_made_again_for_whoever_comes_back() -> None:
+    def long(x: int) -> bytes:
+        time.sleep(1)
+        return bytes([x]) * 60_000
+
+    own = World(master="[limits]\nunrequested_bytes_per_user = 100000\n")
+    try:
+        own.worker("desk-1", slots=2)
+        with Grid(dir=own.user, progress=False) as g:
+            job = g.speculate(long, range(2))
+            tasks = f"/jobs/{job.id}/tasks"
+
+            def removed() -> bool:
+                return any(task["speculation"]["removed"] for task in g._session.api.pages(tasks, "tasks"))
+
+            eventually("there is room for one of them", removed)
+        with Grid(dir=own.user, progress=False) as g:
+            assert g.job(job.id).result(60) == [bytes([x]) * 60_000 for x in range(2)]
+    finally:
+        own.close()
 
 
 def script(world: World, text: str) -> Any:

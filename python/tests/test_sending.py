@@ -35,11 +35,22 @@ class Sent:
 
 def body_of(api: Any, packed: Packed, tasks: int, calls: int = 1) -> str:
     """Returns the submission of a job whose calls are all alike."""
+    return json.dumps(described(api, packed, [calls] * tasks))
+
+
+def described(api: Any, packed: Packed, sizes: Sequence[int]) -> dict[str, Any]:
+    """Describes a job of tasks with so many calls."""
     future: Any = None
-    made = [Call(index, future, packed=packed) for index in range(tasks * calls)]
-    chunks = [Task(at + 1, made[at * calls : (at + 1) * calls]) for at in range(tasks)]
+    tasks = [Task(at + 1, [Call(future, packed=packed) for _ in range(n)]) for at, n in enumerate(sizes)]
     work = Work(Packed(b"", ()), abs, {}, {}, Env.host(), "abs")
-    return json.dumps(Sender(api).body_of_calls(work, chunks))
+    return Sender(api).body_of_calls(work, tasks)
+
+
+def test_tasks_tell_how_many_calls_they_make() -> None:
+    job = described(Sent(), Packed(b"x", ()), [1, 3, 1, 2])
+    assert job["items"] == ["0", "1-3", "4", "5-6"] and "array" not in job
+    job = described(Sent(), Packed(b"x", ()), [1, 1])
+    assert job["array"] == "1-2" and "items" not in job
 
 
 @pytest.mark.parametrize("calls", [1, 2])

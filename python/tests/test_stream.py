@@ -18,7 +18,7 @@ def stream(calls: int) -> Stream:
     work: Any = None
     future: Any = Wanted()
     made = Stream(work, None, target=30.0)
-    made.add([Call(i, future, (i,)) for i in range(calls)])
+    made.add([Call(future, (i,)) for i in range(calls)])
     return made
 
 

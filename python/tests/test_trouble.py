@@ -12,7 +12,7 @@ import pytest
 from world import World, eventually
 
 import deskgrid
-from deskgrid import Grid, TaskFuture
+from deskgrid import Grid, TaskFuture, _results
 from deskgrid._stream import Call, Task
 from deskgrid._work import LiveJob
 
@@ -158,10 +158,29 @@ def test_tasks_that_end_while_others_are_cancelled_hinder_nobody(grid: Grid) -> 
             return int(self) >= other
 
     futures: list[TaskFuture[None]] = [TaskFuture(grid._session) for _ in range(9)]
-    tasks.update({Ending(at + 1): Task(at + 1, [Call(at, future)]) for at, future in enumerate(futures)})
+    tasks.update({Ending(at + 1): Task(at + 1, [Call(future)]) for at, future in enumerate(futures)})
     results.await_job(LiveJob(1_000_000, "run", tasks))
     results._on_event({"event": "tasks-cancelled", "job": 1_000_000, "tasks": "1-4"})
     assert [future.done() for future in futures] == [True] * 4 + [False] * 5
+
+
+def test_a_result_that_was_removed_is_an_error_that_says_so(grid: Grid) -> None:
+    call = grid._session.api.call
+
+    def removed(method: str, path: str, *args: Any, **more: Any) -> Any:
+        if path.endswith("/files"):
+            raise deskgrid.Refused("what it left was removed", "request the task", 410, "removed")
+        return call(method, path, *args, **more)
+
+    grid._session.api.call = removed  # type: ignore[method-assign]
+    future: TaskFuture[None] = TaskFuture(grid._session)
+    results = grid._session.results
+    results.await_job(LiveJob(1_000_000, "run", {3: Task(3, [Call(future)])}))
+    # Its event tells nothing of what it has left.
+    results._on_event({"event": "task-finished", "job": 1_000_000, "task": "1000000.3"})
+    with pytest.raises(deskgrid.ResultGone, match="was removed") as raised:
+        future.result(60)
+    assert raised.value.task == "1000000.3" and raised.value.hint == "request the task"
 
 
 def test_a_gateway_that_is_killed_while_the_master_is_away_is_started_again(own_world: World) -> None:
@@ -221,20 +240,30 @@ def test_hosts_that_are_lost_too_often_are_an_error(own_world: World) -> None:
             future.result(60)
 
 
-def test_results_are_there_although_the_events_of_them_are_not_kept(own_world: World) -> None:
+class GoneEvents:
+    """Events of which none is kept any more."""
+
+    def __init__(self, api: Any, query: Any, on_event: Any, on_failure: Any, awaited: Any) -> None:
+        on_event({"event": "lagged", "after": 0, "from": 1_000_000})
+
+    def close(self) -> None:
+        pass
+
+
+def test_results_are_there_although_the_events_of_them_are_not_kept(own_world: World, monkeypatch: Any) -> None:
     own_world.worker("desk-1")
     with Grid(dir=own_world.user, progress=False) as g:
         job = g.bag(lambda x: 1 / x, [1, 0, 2], chunksize=2)
         assert job.wait(60)
+        program = g.run(["sh", "-c", "echo oh dear >&2; exit 3"])
+        assert program.wait(60)
+    monkeypatch.setattr(_results, "Events", GoneEvents)
     with Grid(dir=own_world.user, progress=False) as g:
         again = g.job(job.id)
-        futures = again.futures
-        live = g._session.results.live(job.id)
-        assert live is not None and live.events is not None
-        live.events.close()
-        g._session.results._look_at(live)
         assert again.wait(60)
-        assert [f.exception() is None for f in futures] == [True, False, True]
+        assert [f.exception() is None for f in again.futures] == [True, False, True]
+        with pytest.raises(deskgrid.TaskFailed, match="oh dear"):
+            g.job(program.id).result(60)
 
 
 def test_a_forked_process_is_told_to_make_its_own(grid: Grid) -> None:

@@ -15,8 +15,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from typing import IO, Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO, Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
 from ._gateway import Gateway
@@ -36,6 +36,7 @@ PIECE = 1 << 20
 MOST_BREAKS = 5
 
 Json = dict[str, Any]
+T = TypeVar("T")
 
 
 class Ref(NamedTuple):
@@ -92,11 +93,25 @@ class Api:
             headers["Content-Type"] = "application/json"
         if key is not None:
             headers["Idempotency-Key"] = key
+        text = self._read_answer(http.client.HTTPResponse.read, method, path, data, query, headers)
+        return json.loads(text) if text else None
+
+    def newest_event(self, job: int) -> int:
+        """Returns the number of the newest event, of whatever job; this user may follow `job`.
+
+        Raises:
+            Refused: There is no such job.
+            GridUnreachable: The master did not answer in time.
+        """
+        headers = {"Accept": "text/event-stream"}
+        return self._read_answer(_first_id, "GET", "/events", None, {"job": job}, headers)
+
+    def _read_answer(self, read: Callable[[http.client.HTTPResponse], T], *request: Any) -> T:
+        """Sends a request until `read` has what it wants of the answer."""
         for last in (False, False, True):
             try:
-                with self._ask(method, path, data, query, headers) as response:
-                    text = response.read()
-                return json.loads(text) if text else None
+                with self._ask(*request) as response:
+                    return read(response)
             except (OSError, http.client.HTTPException) as error:
                 # The answer broke off: every request may be sent again.
                 if last or isinstance(error, DeskgridError):
@@ -249,22 +264,23 @@ class Api:
                 f"the grid does not answer: {failure}", "deskgrid doctor says what is wrong"
             ) from failure
         if seconds > 1:
-            self._tell(failure, until)
+            self.tell(failure, until)
         self._closing.wait(seconds)
 
-    def _tell(self, failure: Exception, until: float) -> None:
-        """Says once that the master is waited for."""
+    def tell(self, failure: Exception, until: float) -> None:
+        """Says once that something is waited for, and for how long at most."""
         if not self._told and not self._closing.is_set():
             self._told = True
             why = str(failure.args[0] if isinstance(failure, DeskgridError) else failure)
             left = max(until - time.monotonic(), 0.0)
-            print(
-                f"deskgrid: the master does not answer ({why}); waiting for it (at most {left:.0f} s)",
-                file=sys.stderr,
-            )
+            if isinstance(failure, GridUnreachable) and failure.busy:
+                what = f"{why}; waiting for room"
+            else:
+                what = f"the master does not answer ({why}); waiting for it"
+            print(f"deskgrid: {what} (at most {left:.0f} s)", file=sys.stderr)
 
-    def answers(self, until: float) -> bool:
-        """Whether the master answers now. If not, that is said, and until when it is waited for.
+    def hindrance(self) -> Exception | None:
+        """Returns why the master does not answer now; nothing if it does.
 
         Raises:
             Refused: It has put this user out.
@@ -275,13 +291,12 @@ class Api:
             except Refused as refusal:
                 if refusal.status in (401, 403):
                     raise
-                return True
-            if isinstance(answer, http.client.HTTPResponse):
-                answer.read()
-                self._told = False
-                return True
-        self._tell(answer, until)
-        return False
+                return None
+            if isinstance(answer, Exception):
+                return answer
+            answer.read()
+        self._told = False
+        return None
 
 
 def where(path: str, query: Json | None) -> str:
@@ -301,6 +316,14 @@ def _copy(response: http.client.HTTPResponse, into: IO[bytes]) -> Exception | No
             # It says how much is left. A connection that ends too early is no error of it.
             return http.client.IncompleteRead(b"", response.length) if response.length else None
         into.write(piece)
+
+
+def _first_id(stream: http.client.HTTPResponse) -> int:
+    """Returns the number with which a stream of events begins: that of the newest one."""
+    while line := stream.readline():
+        if line.startswith(b"id: "):
+            return int(line[len(b"id: ") :])
+    raise ConnectionError("the events ended before the first of them")
 
 
 def _problem(text: bytes) -> Json:

@@ -43,6 +43,7 @@ class Events:
         self._on_failure = on_failure
         self._awaited = awaited
         self._away_since: float | None = None
+        self._busy: GridUnreachable | None = None
         self._pause = FIRST_PAUSE
         self._failure: BaseException | None = None
         self._last: str | None = None
@@ -56,10 +57,10 @@ class Events:
         """Waits until no event from now on can be missed.
 
         Raises:
-            GridUnreachable: The master was away for too long.
+            GridUnreachable: The master was away, or the gateway busy, for too long.
         """
         if not self._open.wait(self._api.patience):
-            raise _away(self._api.patience)
+            raise self._busy or _away(self._api.patience)
         if self._failure is not None:
             raise self._failure
 
@@ -95,8 +96,10 @@ class Events:
         except DeskgridError as failure:
             if not isinstance(failure, GridUnreachable) or not failure.passing:
                 raise
+            self._busy = failure if failure.busy else None
             self._look()
         except (OSError, http.client.HTTPException):
+            self._busy = None
             self._look()
         finally:
             if self._connection is not None:
@@ -106,18 +109,24 @@ class Events:
         """Looks whether the master is there: a gateway holds its readers while it is not.
 
         Raises:
-            GridUnreachable: It has been away for longer than anybody wants to wait.
+            GridUnreachable: It has been away, or the gateway busy, for longer than anybody wants to
+                wait.
         """
         now = time.monotonic()
-        since = now if self._away_since is None else self._away_since
-        until = since + self._api.patience
-        if self._over.is_set() or not self._awaited() or self._api.answers(until):
+        found: Exception | None = None
+        if not self._over.is_set() and self._awaited():
+            found = self._busy or self._api.hindrance()
+        if found is None:
             self._away_since = None
             return
-        self._away_since = since
-        if time.monotonic() >= until:
-            away = time.monotonic() - since
-            raise _away(away)
+        if self._away_since is None:
+            self._away_since = now
+        until = self._away_since + self._api.patience
+        self._api.tell(found, until)
+        away = time.monotonic() - self._away_since
+        if away >= self._api.patience:
+            busy = isinstance(found, GridUnreachable) and found.busy
+            raise found if busy else _away(away)
 
     def _follow(self) -> None:
         """Reads one stream to its end."""
@@ -127,12 +136,10 @@ class Events:
             headers["Last-Event-ID"] = self._last
         connection.request("GET", where("/events", self._query), None, headers)
         response = connection.getresponse()
-        if response.status == 503:
-            response.read()
-            raise ConnectionError
         if response.status != 200:
             raise from_problem(response.status, _problem(response.read()))
         self._pause = FIRST_PAUSE
+        self._busy = None
         if self._last is not None or "after" in self._query:
             self._open.set()
         data: list[bytes] = []

@@ -12,8 +12,8 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from typing import IO, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import IO, Any, NamedTuple
 
 from . import _outcome
 from ._api import Api, Json
@@ -22,9 +22,17 @@ from ._outcome import Place, Result, failure_of
 from ._pack import Store
 from ._run import output_of
 from ._stream import Call, Task
-from ._work import LiveJob
+from ._work import LiveJob, Standing
 from .env import OWN
-from .errors import Cancelled, EnvError, GridUnreachable, HostsLost, Refused, ResultGone
+from .errors import (
+    Cancelled,
+    EnvError,
+    GridUnreachable,
+    HostsLost,
+    Refused,
+    ResultGone,
+    TaskFailed,
+)
 
 #: How often a call is tried again whose host has no Python.
 MOST_TRIES = 3
@@ -37,6 +45,14 @@ FETCHERS = 4
 
 #: The names of the threads that tell futures.
 THREADS = ("deskgrid-events", "deskgrid-fetch")
+
+
+class Ended(NamedTuple):
+    """A task that has ended, well or not."""
+
+    task: Task
+    well: bool
+    reason: str
 
 
 class Results:
@@ -128,8 +144,8 @@ class Results:
         with self._wake:
             return any(live.tasks for live in self.jobs.values())
 
-    def adopt(self, live: LiveJob, futures: list[Any]) -> list[Any]:
-        """Awaits the results of a job that another process may have submitted.
+    def adopt(self, live: LiveJob, futures: list[Any], standing: Standing) -> list[Any]:
+        """Awaits the results of a job that another process may have submitted, and that stands so.
 
         Returns the futures of its calls: those that somebody awaits already, if there are any.
         """
@@ -138,48 +154,108 @@ class Results:
             if before is not None:
                 return before[1]
             self._adopted[live.id] = (live, futures)
-        self._follow(live)
+        if standing.info["state"] == "refused":
+            self._over(live, "refused", standing.info.get("reason") or "")
+        ended = {end.task.index: end for end in self._standing(live, standing.tasks)}
+        self._follow(live, ended, standing.event)
         return futures
 
-    def _follow(self, live: LiveJob) -> None:
-        """Hears of one job, from its beginning."""
+    def _standing(self, live: LiveJob, views: Iterable[Json]) -> Iterator[Ended]:
+        """Tells the futures of a job how its tasks stand; yields those that have ended, whose results
+        are still to come."""
+        for view in views:
+            task = live.tasks.get(_index(view["task"]))
+            if task is None:
+                continue
+            if view["state"] in ("running", "suspended"):
+                self._runs(live, task)
+            elif view["state"] == "cancelled":
+                self._cancelled(live, task, view.get("reason") or "it was cancelled")
+            elif view["state"] in ("finished", "failed") and not _is_made_again(view):
+                yield Ended(task, view["state"] == "finished", view.get("reason") or "")
+
+    def _follow(self, live: LiveJob, ended: dict[int, Ended], newest: int) -> None:
+        """Hears of one job: the results of the tasks that have ended, and what happens after the event
+        `newest`.
+
+        Older events only bring these results along, many at a time: what they say became of a task may
+        not hold any more, since it can have waited again.
+        """
 
         def on_event(event: Json) -> None:
             if event["event"] in ("lagged", "restored"):
                 self._fetches.put(lambda: self._look_at(live))
-            elif event.get("job") == live.id:
+            elif event.get("job") != live.id:
+                return
+            elif event["seq"] > newest:
                 self._tell(live, event["event"], event)
+            elif event["event"] in ("task-finished", "task-failed"):
+                end = ended.pop(_index(event["task"]), None)
+                if end is not None and live.tasks.get(end.task.index) is end.task:
+                    self._hear(live, end.task, end.well, event.get("result"), end.reason)
 
         def on_failure(failure: BaseException) -> None:
-            with self._wake:
-                self._adopted.pop(live.id, None)
+            self._let_go(live)
             self._give_up(live, failure)
 
-        query = {"job": live.id, "after": 0}
+        with self._wake:
+            if not live.tasks:
+                self._let_go(live)
+                return
+        query = {"job": live.id, "after": 0 if ended else newest}
         events = Events(self._api, query, on_event, on_failure, lambda: bool(live.tasks))
         with self._wake:
             live.events = events
             closed = self._closed
+            if closed or not live.tasks:
+                self._let_go(live)
         if closed:
-            events.close()
             self._give_up(live, _shut_down())
 
-    @contextlib.contextmanager
-    def waiting_again(self, job: int, tasks: list[Task]) -> Iterator[None]:
-        """While tasks of a job are made to wait again: what comes of them is awaited from now on, but
-        not if that fails."""
+    def _let_go(self, live: LiveJob) -> None:
+        """All of a job is told, and what came of it belongs to whoever has a handle of it. Of a bag or
+        program of this Grid the number is kept: tasks of it may wait again."""
         with self._wake:
-            live = self.live(job)
-            if live is None or self._closed:
-                raise GridUnreachable("nothing is heard of the job any more", f"ask for it with Grid().job({job})")
-            live.tasks.update({task.index: task for task in tasks})
-            live.settled.clear()
+            adopted = self._adopted.get(live.id)
+            if adopted is not None and adopted[0] is live:
+                del self._adopted[live.id]
+            elif live.stream is not None:
+                self.jobs.pop(live.id, None)
+            events, live.events = live.events, None
+        if events is not None:
+            events.close()
+
+    @contextlib.contextmanager
+    def waiting_again(self, again: LiveJob, futures: list[Any]) -> Iterator[None]:
+        """While tasks of a job are made to wait again: what comes of them is awaited from now on, but
+        not if that fails.
+
+        Args:
+            again: The job with these tasks.
+            futures: Those of all its calls.
+        """
+        newest = self._api.newest_event(again.id)
+        tasks = dict(again.tasks)
+        with self._wake:
+            if self._closed:
+                hint = f"ask for it with Grid().job({again.id})"
+                raise GridUnreachable("nothing is heard of the job any more", hint)
+            live = self.live(again.id)
+            if live is None:
+                # All that was known of it is told.
+                live = again
+                self._adopted[live.id] = (live, futures)
+            live.tasks.update(tasks)
+        if live is again:
+            self._follow(live, {}, newest)
         try:
             yield
         except BaseException:
             with self._wake:
-                for task in tasks:
-                    live.tasks.pop(task.index, None)
+                for index in tasks:
+                    live.tasks.pop(index, None)
+                if not live.tasks:
+                    self._let_go(live)
             raise
 
     def live(self, job: int) -> LiveJob | None:
@@ -226,15 +302,9 @@ class Results:
         self._tell(live, kind, event)
 
     def _tell(self, live: LiveJob, kind: str, event: Json) -> None:
-        index = int(event["task"].split(".")[1]) if "task" in event else 0
-        task = live.tasks.get(index)
+        task = live.tasks.get(_index(event["task"])) if "task" in event else None
         if kind == "task-running" and task is not None:
-            for call in task.calls[:1]:
-                call.future.begin()
-            with self._wake:
-                if live.stream is not None:
-                    live.stream.began(time.monotonic())
-                self._wake.notify_all()
+            self._runs(live, task)
         elif kind in ("task-finished", "task-failed") and task is not None:
             result = event.get("result")
             self._hear(live, task, kind == "task-finished", result, event.get("reason") or "")
@@ -251,20 +321,24 @@ class Results:
             for task in list(live.tasks.values()):
                 gone = ResultGone("the job was forgotten", "", f"{live.id}.{task.index}")
                 self._settle_all(live, task, gone)
-            live.settled.set()
+
+    def _runs(self, live: LiveJob, task: Task) -> None:
+        for call in task.calls[:1]:
+            call.future.begin()
+        with self._wake:
+            if live.stream is not None:
+                live.stream.began(time.monotonic())
+            self._wake.notify_all()
 
     def _cancelled(self, live: LiveJob, task: Task, why: str) -> None:
         name = f"{live.id}.{task.index}"
         self._settle_all(live, task, Cancelled(f"it was cancelled: {why}", "", name))
 
     def _over(self, live: LiveJob, state: str, why: str) -> None:
-        """A job is settled. What is still open of it will not come by events."""
-        live.settled.set()
-        if live.tasks and state == "refused":
+        """A job is settled. Of the tasks of one that was refused nothing comes by events."""
+        if state == "refused":
             for task in list(live.tasks.values()):
                 self._settle_all(live, task, Refused(why or "the job was refused"))
-        with self._wake:
-            self._wake.notify_all()
 
     def _hear(
         self, live: LiveJob, task: Task, well: bool, result: Json | None, reason: str
@@ -278,20 +352,56 @@ class Results:
     def _hear_of(
         self, live: LiveJob, task: Task, well: bool, result: Json | None, reason: str
     ) -> None:
-        if live.kind == "run":
+        if live.kind == "calls" and not well and "not found in PATH" in reason:
+            self._fetches.put(lambda: self._elsewhere(live, task, reason))
+        elif result is None:
+            # What it has left is too much for an event, or nothing.
+            self._fetches.put(lambda: self._ask(live, task, well, reason))
+        elif live.kind == "run":
             output = output_of(self._api, live.id, task.index, well, result, reason)
             self._done(live, task)
             self.finish(task.calls[0], *output)
-            return
-        if not well and "not found in PATH" in reason:
-            self._fetches.put(lambda: self._elsewhere(live, task, reason))
-            return
-        files = {file["path"]: file for file in (result or {}).get("files", ())}
+        else:
+            self._hear_of_calls(live, task, well, result, reason)
+
+    def _hear_of_calls(
+        self, live: LiveJob, task: Task, well: bool, result: Json, reason: str
+    ) -> None:
+        files = {file["path"]: file for file in result.get("files", ())}
         text = files.get(OUT, {}).get("text")
         if OUT in files and (text is None or LONG in files):
-            self._fetches.put(lambda: self._fetch(live, task, well, result or {}, reason, text))
+            self._fetches.put(lambda: self._fetch(live, task, well, result, reason, text))
         else:
             self._read(live, task, well, result, reason, text or "", None)
+
+    def _ask(self, live: LiveJob, task: Task, well: bool, reason: str) -> None:
+        """Asks for what a task has left, where no event tells it."""
+        try:
+            result = self._left_by(live, task, well)
+        except Exception as error:
+            self._settle_all(live, task, error)
+        else:
+            self._hear(live, task, well, result, reason)
+
+    def _left_by(self, live: LiveJob, task: Task, well: bool) -> Json:
+        """Returns what a task has left, as an event would tell it; of one that has failed there may be
+        nothing.
+
+        Raises:
+            ResultGone: It was removed.
+        """
+        path = f"/jobs/{live.id}/tasks/{task.index}"
+        with _reading(live, task):
+            try:
+                result: Json = self._api.call("GET", f"{path}/files")
+                if not well:
+                    result["stderr"] = self._api.read(f"{path}/stderr").decode(errors="replace")
+            except Refused as refusal:
+                if well or refusal.status not in (404, 410):
+                    raise
+                # Its hosts were lost, for example: the reason is all that there is.
+                result = {}
+        return result
 
     def _elsewhere(self, live: LiveJob, task: Task, reason: str) -> None:
         """A host has no such Python: another one may have."""
@@ -322,9 +432,9 @@ class Results:
         path = f"/jobs/{live.id}/tasks/{task.index}/files"
         files = {file["path"] for file in result["files"]}
         try:
-            if text is None:
-                text = self._api.read(f"{path}/{OUT}").decode(errors="replace")
-            with contextlib.ExitStack() as stack:
+            with _reading(live, task), contextlib.ExitStack() as stack:
+                if text is None:
+                    text = self._api.read(f"{path}/{OUT}").decode(errors="replace")
                 long = None
                 if LONG in files:
                     long = stack.enter_context(tempfile.TemporaryFile())
@@ -338,13 +448,12 @@ class Results:
         live: LiveJob,
         task: Task,
         well: bool,
-        result: Json | None,
+        result: Json,
         reason: str,
         text: str,
         long: IO[bytes] | None,
     ) -> None:
         """Tells the futures of a task what came of them."""
-        result = result or {}
         place = Place(
             f"{live.id}.{task.index}", result.get("host") or "", _last(result.get("stderr"))
         )
@@ -381,6 +490,8 @@ class Results:
             if not self._done(live, task, seconds):
                 return
             left = self._again(live, again + rest, as_small=not handed_back)
+        if handed_back:
+            failure = _not_made(place)
         settled += [(call, Result(None, failure)) for call in left]
         while settled:
             # Whoever gets a result may be the only one who has it.
@@ -419,9 +530,8 @@ class Results:
             del live.tasks[task.index]
             if live.stream is not None:
                 live.stream.done(task, seconds)
-            if not live.tasks and live.stream is not None:
-                # Of a job that nobody has a handle of, nothing more is wanted.
-                self.jobs.pop(live.id, None)
+            if not live.tasks:
+                self._let_go(live)
             self._wake.notify_all()
             return True
 
@@ -432,30 +542,39 @@ class Results:
 
     def _look_at(self, live: LiveJob) -> None:
         """Asks for the tasks of a job, of which events are gone."""
+        path, settled = f"/jobs/{live.id}/tasks", {"state": "finished,failed,cancelled"}
         try:
-            self._look_at_tasks(live)
+            for task, well, reason in self._standing(live, self._api.pages(path, "tasks", settled)):
+                self._ask(live, task, well, reason)
         except Exception as error:
             for task in list(live.tasks.values()):
                 self._settle_all(live, task, error)
 
-    def _look_at_tasks(self, live: LiveJob) -> None:
-        path = f"/jobs/{live.id}/tasks"
-        for view in self._api.pages(path, "tasks", {"state": "finished,failed,cancelled"}):
-            index = int(view["task"].split(".")[1])
-            task = live.tasks.get(index)
-            if task is None:
-                continue
-            if view["state"] == "cancelled":
-                self._cancelled(live, task, view.get("reason") or "")
-                continue
-            try:
-                result = self._api.call("GET", f"{path}/{index}/files")
-            except Refused:
-                result = None
-            well = view["state"] == "finished"
-            self._hear(live, task, well, result, view.get("reason") or "")
-        if self._api.call("GET", f"/jobs/{live.id}").get("finished"):
-            live.settled.set()
+
+@contextlib.contextmanager
+def _reading(live: LiveJob, task: Task) -> Iterator[None]:
+    """While what a task has left is read: it may have been removed.
+
+    Raises:
+        ResultGone: It was.
+    """
+    try:
+        yield
+    except Refused as refusal:
+        if refusal.status != 410:
+            raise
+        why, name = str(refusal.args[0]), f"{live.id}.{task.index}"
+        raise ResultGone(why, refusal.hint, name) from refusal
+
+
+def _not_made(place: Place) -> TaskFailed:
+    """What came of a call that its task has handed back, where this is not the Grid that it was for."""
+    return TaskFailed(
+        "the call was handed back, not made: its task took long, and left it to the program that submitted it",
+        place.task,
+        place.host,
+        hint="that program makes it in another job; if it has ended, submit it again",
+    )
 
 
 def _shut_down() -> GridUnreachable:
@@ -464,6 +583,16 @@ def _shut_down() -> GridUnreachable:
 
 def _flat(call: Call, result: Result) -> tuple[Call, Any, BaseException | None]:
     return call, result.value, result.error
+
+
+def _index(task: str) -> int:
+    """Returns the number of a task, such as ``7.3``, in its job."""
+    return int(task.split(".")[1])
+
+
+def _is_made_again(view: Json) -> bool:
+    """Whether what a task left was removed before anybody requested it: a request makes it again."""
+    return view["state"] == "finished" and bool((view.get("speculation") or {}).get("removed"))
 
 
 def _ranges(text: str) -> Iterator[tuple[int, int]]:

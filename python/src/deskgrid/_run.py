@@ -116,11 +116,9 @@ class TaskOutput:
         return path
 
 
-def output_of(
-    api: Api, job: int, index: int, well: bool, result: Json | None, reason: str
-) -> Result:
+def output_of(api: Api, job: int, index: int, well: bool, result: Json, reason: str) -> Result:
     """Returns the output of a task, or why there is none."""
-    output = TaskOutput(api, f"{job}.{index}", result or {})
+    output = TaskOutput(api, f"{job}.{index}", result)
     if well:
         return Result(output, None)
     stderr = "\n".join((output._stderr or "").splitlines()[-20:])

@@ -6,6 +6,7 @@ Not here: when a job is submitted (:mod:`deskgrid._session`).
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pickle
@@ -229,14 +230,22 @@ def check_lists(lists: Json, tasks: int, way_out: str) -> None:
 def _lists(work: Work, tasks: list[Task]) -> Json:
     """Returns what the grid is told of each task."""
     lists: Json = {}
-    if all(len(task.calls) == 1 and task.calls[0].index + 1 == task.index for task in tasks):
+    if all(len(task.calls) == 1 for task in tasks):
         lists["array"] = f"1-{len(tasks)}"
     else:
-        lists["items"] = [task.item() for task in tasks]
+        lists["items"] = _items(tasks)
     estimate: Any = work.options.get("estimate")
     if callable(estimate):
         lists["estimates"] = [task.estimate(estimate) for task in tasks]
     return lists
+
+
+def _items(tasks: list[Task]) -> list[str]:
+    """Returns the numbers of each task's calls within the job: ``7``, or ``7-12``. Whoever comes back
+    to the job knows from them how many calls there are."""
+    ends = list(itertools.accumulate(len(task.calls) for task in tasks))
+    firsts = [end - len(task.calls) for end, task in zip(ends, tasks)]
+    return [str(first) if end == first + 1 else f"{first}-{end - 1}" for first, end in zip(firsts, ends)]
 
 
 def _shared(work: Work, tasks: list[Task]) -> list[Large]:

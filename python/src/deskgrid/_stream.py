@@ -38,18 +38,16 @@ class Call:
     """One call of a function, and the future that awaits it."""
 
     __slots__ = (
-        "args", "kwargs", "packed", "future", "stream", "task", "index", "seconds", "failures"
+        "args", "kwargs", "packed", "future", "stream", "task", "seconds", "failures"
     )
 
     def __init__(
         self,
-        index: int,
         future: TaskFuture[Any],
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
         packed: Packed | None = None,
     ) -> None:
-        self.index = index
         self.future = future
         self.args: tuple[Any, ...] | None = args
         self.kwargs = kwargs
@@ -103,11 +101,6 @@ class Task:
     def packed(self) -> list[tuple[bytes, list[str]]]:
         """The calls as the runner reads them."""
         return [(call.payload(), [large.name for large in call.large()]) for call in self.calls]
-
-    def item(self) -> str:
-        """The numbers of the calls, for people and for those who come back to the job."""
-        first, last = self.calls[0].index, self.calls[-1].index
-        return str(first) if first == last else f"{first}-{last}"
 
     def estimate(self, of: Callable[..., Any]) -> str:
         """The estimated run time."""

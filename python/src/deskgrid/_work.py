@@ -5,10 +5,9 @@ Not here: how they get to the grid (:mod:`deskgrid._sending`) and back (:mod:`de
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 from ._api import Json
 from ._events import Events
@@ -41,4 +40,17 @@ class LiveJob:
     tasks: dict[int, Task]
     stream: Stream | None = None
     events: Events | None = None
-    settled: threading.Event = field(default_factory=threading.Event)
+
+
+class Standing(NamedTuple):
+    """How a job stands when somebody comes back to it.
+
+    Attributes:
+        event: The number of the newest event before that was asked for.
+        info: The job, as the API tells of it.
+        tasks: Its tasks, as the API tells of them.
+    """
+
+    event: int
+    info: Json
+    tasks: Sequence[Json]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import concurrent.futures
 import datetime
 import pickle
+import re
 from typing import Any
 
 
@@ -37,6 +38,8 @@ class GridUnreachable(DeskgridError, ConnectionError):
 
     #: (Of the library.) Whether it may answer later.
     passing = False
+    #: (Of the library.) Whether it was not asked, since the gateway has as many requests as it takes.
+    busy = False
 
 
 class Refused(DeskgridError):
@@ -179,6 +182,19 @@ def _indented(text: str) -> str:
     return "\n".join(f"    {line}" for line in text.splitlines())
 
 
+#: What a gateway says that takes no more requests at a time, with the code of a master that is away.
+_BUSY = re.compile(r"\d+ requests are under way")
+
+
+def _overload(title: str) -> GridUnreachable:
+    failure = GridUnreachable(
+        f"too much is asked of the grid at a time: {title}",
+        "await fewer jobs at a time: each that you come back to takes a request until it has ended",
+    )
+    failure.passing = failure.busy = True
+    return failure
+
+
 def from_problem(status: int, problem: dict[str, Any]) -> DeskgridError:
     """Makes the exception for an answer that tells of an error."""
     title = str(problem.get("title") or f"the answer has the status {status}")
@@ -188,6 +204,10 @@ def from_problem(status: int, problem: dict[str, Any]) -> DeskgridError:
         earliest = problem.get("earliest_deadline")
         when = datetime.datetime.fromisoformat(earliest.replace("Z", "+00:00")) if earliest else None
         return NotPromised(title, when, int(problem.get("fits_tasks") or 0))
+    if status == 503 and _BUSY.match(title):
+        return _overload(title)
     if status in (502, 503):
-        return GridUnreachable(title, hint)
+        failure = GridUnreachable(title, hint)
+        failure.passing = status == 503
+        return failure
     return Refused(title, hint, status, code)

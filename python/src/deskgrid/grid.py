@@ -155,7 +155,7 @@ class Grid(concurrent.futures.Executor):
         except Exception as error:
             future.settle(None, error)
             return future
-        call = Call(0, future, packed=packed)
+        call = Call(future, packed=packed)
         call.args = None
         estimate: Any = self._defaults.get("estimate")
         if callable(estimate):
@@ -212,9 +212,9 @@ class Grid(concurrent.futures.Executor):
         function = pack_function(fn, self._session.store)
         futures: list[TaskFuture[T]] = []
         calls: list[Call] = []
-        for index, args in enumerate(zip(*iterables)):
+        for args in zip(*iterables):
             future: TaskFuture[T] = TaskFuture(self._session)
-            call = Call(index, future, args)
+            call = Call(future, args)
             future.waits_for(call)
             futures.append(future)
             calls.append(call)
@@ -272,10 +272,10 @@ class Grid(concurrent.futures.Executor):
         function = pack_function(fn, store)
         calls: list[Call] = []
         futures: list[TaskFuture[T]] = []
-        for index, args in enumerate(zip(*iterables)):
+        for args in zip(*iterables):
             future: TaskFuture[T] = TaskFuture(self._session)
             futures.append(future)
-            calls.append(Call(index, future, args, None, pack_call(args, {}, store)))
+            calls.append(Call(future, args, None, pack_call(args, {}, store)))
         if not calls:
             raise ValueError("there are no items: a job needs one at least")
         starts = range(0, len(calls), chunksize)
@@ -335,7 +335,7 @@ class Grid(concurrent.futures.Executor):
         if "name" in given:
             body["name"] = given["name"]
         futures: list[TaskFuture[TaskOutput]] = [TaskFuture(self._session) for _ in range(count)]
-        tasks = [Task(i + 1, [Call(i, future)]) for i, future in enumerate(futures)]
+        tasks = [Task(i + 1, [Call(future)]) for i, future in enumerate(futures)]
         live = self._session.submit(body, "run", tasks, None)
         self._kept.add(live.id)
         return Job(self, live.id, futures)

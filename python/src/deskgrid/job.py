@@ -16,7 +16,7 @@ from ._options import CALLS
 from ._results import THREADS
 from ._run import TaskOutput
 from ._stream import Call, Task
-from ._work import LiveJob
+from ._work import LiveJob, Standing
 from .errors import DeskgridError, GridUnreachable, Refused
 from .future import TaskFuture
 
@@ -129,26 +129,30 @@ class Job(Generic[T]):
     def _come_back(self) -> list[TaskFuture[T]]:
         """Makes the futures of a job that another process may have submitted."""
         api = self._session.api
+        # In this order: what happens from now on is told by events.
+        newest = api.newest_event(self.id)
         info = self.info()
         views = list(api.pages(f"/jobs/{self.id}/tasks", "tasks"))
-        calls = CALLS in info["labels"]
-        tasks: dict[int, Task] = {}
+        live = self._live(info)
         futures: list[TaskFuture[T]] = []
         for view in views:
             index = int(view["task"].split(".")[1])
-            count = _calls(view.get("item")) if calls else 1
+            count = _calls(view.get("item")) if live.kind == "calls" else 1
             made = []
             for _ in range(count):
                 future: TaskFuture[T] = TaskFuture(self._session)
                 future.launched(self.id, index)
                 if not view["requested"]:
                     self.wants(future, index - 1)
-                made.append(Call(len(futures), future))
+                made.append(Call(future))
                 futures.append(future)
-            tasks[index] = Task(index, made)
-            tasks[index].job = self.id
-        live = LiveJob(self.id, "calls" if calls else "run", tasks)
-        return self._session.results.adopt(live, futures)
+            live.tasks[index] = Task(index, made)
+            live.tasks[index].job = self.id
+        return self._session.results.adopt(live, futures, Standing(newest, info, views))
+
+    def _live(self, info: dict[str, Any]) -> LiveJob:
+        """Makes the job of which `info` tells, of no task of which anything is awaited yet."""
+        return LiveJob(self.id, "calls" if CALLS in info["labels"] else "run", {})
 
     def results(self, ordered: bool = True, timeout: float | None = None) -> Iterator[T]:
         """Yields the results as they are there; by default in the order of the calls. Disclosed
@@ -213,9 +217,8 @@ class Job(Generic[T]):
         Raises:
             GridUnreachable: The master does not answer: the futures are as they were.
         """
-        results = self._session.results
-        if self._futures is not None and results.live(self.id) is None:
-            # The grid was away for too long: nobody hears of the job any more.
+        if self._futures is not None and any(_is_lost(future) for future in self._futures):
+            # The grid was away for too long.
             with self._lock:
                 self._futures = self._come_back()
         futures = self.futures
@@ -235,16 +238,18 @@ class Job(Generic[T]):
             if old.index in indices:
                 new[at] = TaskFuture(self._session)
                 new[at].launched(self.id, old.index)
-                calls[old.index].append(Call(at, new[at]))
-        tasks = [Task(index, made) for index, made in calls.items()]
-        for task in tasks:
-            task.job = self.id
-        if tasks:
-            with results.waiting_again(self.id, tasks):
-                api.call("POST", f"/jobs/{self.id}/retry", body)
+                calls[old.index].append(Call(new[at]))
+        if not indices:
+            return 0
+        live = self._live(self.info())
+        for index, made in calls.items():
+            live.tasks[index] = Task(index, made)
+            live.tasks[index].job = self.id
+        with self._session.results.waiting_again(live, futures):
+            api.call("POST", f"/jobs/{self.id}/retry", body)
         for at, future in new.items():
             futures[at] = future
-        return len(tasks)
+        return len(indices)
 
     def request(self, indices: list[int] | None = None) -> None:
         """Requests calls of a job that was speculated on: somebody now waits for them.
@@ -332,6 +337,11 @@ def _unheard(futures: list[TaskFuture[Any]]) -> set[int]:
     return unheard
 
 
+def _is_lost(future: TaskFuture[Any]) -> bool:
+    """Whether nobody has heard what came of a call."""
+    return future.done() and not future.cancelled() and isinstance(future.exception(), GridUnreachable)
+
+
 def time_of(text: str) -> datetime.datetime:
     """Returns a time as the API writes it."""
     return datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
@@ -347,6 +357,7 @@ def forecast_of(answer: dict[str, Any]) -> Forecast | None:
 
 
 def _calls(item: str | None) -> int:
-    """Returns how many calls a task makes, by its item: ``7``, ``7-12``, or nothing for one."""
+    """Returns how many calls a task makes, by its item, their numbers within the job: ``7``, ``7-12``, or
+    nothing for one."""
     first, _, last = (item or "0").partition("-")
     return int(last or first) - int(first) + 1
