@@ -1,7 +1,9 @@
 //! Pages that say why there is no other page.
 
 use api::Problem;
-use axum::http::StatusCode;
+use axum::extract::Request;
+use axum::http::{Method, StatusCode};
+use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 use common::wire::Refusal;
 use maud::html;
@@ -56,15 +58,32 @@ impl From<Problem> for PageError {
 
 impl IntoResponse for PageError {
     fn into_response(self) -> Response {
-        let Self(problem) = self;
-        let status =
-            StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let body = html! {
-            h1 { (problem.title) }
-            @if !problem.hint.is_empty() { p.lead { "Try: " (problem.hint) } }
-            p { a href="/" { "What the grid does now" } }
-        };
-        let page = document(&problem.title, None, "", Renewal::Never, &body);
-        (status, Html(page.into_string())).into_response()
+        let mut response = lay_out(&self.0, Renewal::Never);
+        response.extensions_mut().insert(self.0);
+        response
     }
+}
+
+/// Lets a page come by itself once it can, if it was only asked for and the master could not answer. The answer to a
+/// form stays.
+pub(crate) async fn renew(request: Request, next: Next) -> Response {
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+    let mut response = next.run(request).await;
+    let passes = reads && response.status().is_server_error();
+    let problem = response.extensions_mut().remove::<Problem>();
+    match problem.filter(|_| passes) {
+        Some(problem) => lay_out(&problem, Renewal::Always),
+        None => response,
+    }
+}
+
+fn lay_out(problem: &Problem, renewal: Renewal) -> Response {
+    let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let body = html! {
+        h1 { (problem.title) }
+        @if !problem.hint.is_empty() { p.lead { "Try: " (problem.hint) } }
+        p { a href="/" { "What the grid does now" } }
+    };
+    let page = document(&problem.title, None, "", renewal, &body);
+    (status, Html(page.into_string())).into_response()
 }

@@ -33,7 +33,7 @@ use std::sync::Arc;
 use api::{Door, SitePages};
 use axum::Router;
 use axum::http::{HeaderValue, header};
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 
@@ -73,6 +73,7 @@ pub fn pages(door: Arc<dyn Door>) -> SitePages {
             get(admission::ask_identity).post(admission::do_identity),
         )
         .layer(from_fn_with_state(Arc::new(KeptPages::default()), keep))
+        .layer(from_fn(error::renew))
         .with_state(Arc::new(SharedGrid::new(door)));
     SitePages {
         pages,
