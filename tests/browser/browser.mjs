@@ -288,8 +288,14 @@ const scenarios = {
     page.mayFail = true;
     await ask('kill');
     await until(page, 'the page says so', () => !document.getElementById('offline').hidden);
+    const early = await page.context().newPage();
+    early.mayFail = true;
+    const answer = await early.goto(`${base}/jobs`);
+    check(answer.status() >= 500, `a page of a master that is away: ${answer.status()}`);
+
     await ask('start');
     await until(page, 'the page goes on', () => document.getElementById('offline').hidden);
+    await until(early, 'the page that was opened meanwhile comes', () => document.querySelector('h1').textContent.includes('obs'));
   },
 
   /** Every page reads, is accessible, and fits: light and dark, narrow and wide, and without script. */
