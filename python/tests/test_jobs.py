@@ -6,8 +6,6 @@ import datetime
 import io
 import os
 import signal
-import subprocess
-import sys
 import tarfile
 import time
 from pathlib import Path
@@ -15,7 +13,7 @@ from typing import Any
 
 import own_module
 import pytest
-from world import World, eventually
+from world import World, eventually, script
 
 import deskgrid
 from deskgrid import Grid
@@ -229,17 +227,6 @@ def test_disclosed_calls_are_made_when_their_results_are_asked_for(grid: Grid, w
     with Grid(dir=world.user, progress=False) as other:
         assert other.job(job.id).result(60) == [0, 3, 6, 9]
     assert job.result(60) == [0, 3, 6, 9]
-
-
-def script(world: World, text: str) -> Any:
-    """Starts a program that uses the library."""
-    head = f"from deskgrid import Grid\nimport os, sys, time\nDIR = {world.user!r}\n"
-    here = os.path.dirname(deskgrid.__file__)
-    env = {**os.environ, "PYTHONPATH": f"{os.path.dirname(here)}:{os.path.dirname(__file__)}"}
-    return subprocess.Popen(
-        [sys.executable, "-c", head + text], env=env, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )
 
 
 def test_a_bag_outlives_its_process_and_leaves_no_gateway(world: World, grid: Grid) -> None:
