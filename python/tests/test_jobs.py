@@ -296,6 +296,22 @@ def test_an_executor_that_was_not_shut_down_finishes_its_calls(world: World) -> 
     assert (program.returncode, out, said) == (0, "got 3\n", "")
 
 
+def test_calls_are_made_at_the_end_of_a_program_that_can_start_no_thread_any_more(world: World) -> None:
+    """Python 3.12 refuses that there; later ones say that they may."""
+    program = script(
+        world,
+        "import atexit, threading\n"
+        "g = Grid(dir=DIR, progress=False)\n"
+        "def refuse(self): raise RuntimeError(\"can't create new thread at interpreter shutdown\")\n"
+        # What is registered last comes first.
+        "atexit.register(setattr, threading.Thread, 'start', refuse)\n"
+        "future = g.submit(abs, -3)\n"
+        "future.add_done_callback(lambda f: print('got', f.exception() or f.result(), flush=True))\n",
+    )
+    out, said = program.communicate(timeout=60)
+    assert (program.returncode, out, said) == (0, "got 3\n", "")
+
+
 def test_a_function_of_main_travels(world: World) -> None:
     program = script(
         world,

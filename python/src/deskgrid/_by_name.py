@@ -1,5 +1,6 @@
 """The classes and functions of the user's modules in what a task gives back: their names, so that
-whoever reads it gets his own ones, and their values for those who have none. It travels with the job.
+whoever reads it gets the ones that are there, and their values for those who have none. It travels
+with the job.
 
 Not here: how functions and arguments get to a task (:mod:`deskgrid._pack`).
 """

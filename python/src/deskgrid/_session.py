@@ -75,6 +75,7 @@ class Session:
                 stream = self._streams[key] = make()
             elif function is not None and stream.work.function != function:
                 return False
+            self.results.listen()
             stream.add(calls)
             self._wake.notify_all()
             return True
