@@ -8,9 +8,11 @@ A thread of its own submits what waits. Not here: the rules by which calls are p
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 import uuid
+import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -54,6 +56,7 @@ class Session:
         self._close_soon = False
         self._abandoned = False
         self._launching = 0
+        _sessions.add(self)
         threading.Thread(target=self._dispatch, name="deskgrid-submit", daemon=True).start()
 
     # -- calls ---------------------------------------------------------------------------------
@@ -83,6 +86,8 @@ class Session:
     def drop(self, call: Call) -> None:
         """A future was cancelled: its call is not made, if it has not been."""
         with self._wake:
+            if self._closed:
+                return
             task = call.task
             if task is None:
                 if call.stream is not None:
@@ -176,6 +181,16 @@ class Session:
         self.results.close()
         self.api.close()
         self.store.close()
+
+    def leave_to_parent(self) -> None:
+        """This process was forked from the one whose session it is. No thread of that is here, but a
+        lock that one of them held; what is awaited there is nobody's business here."""
+        self._lock = threading.RLock()
+        self._wake = threading.Condition(self._lock)
+        self._closing = self._closed = True
+        self._streams = {}
+        self.results.jobs = {}
+        self.api.gateway.leave_to_parent()
 
     # -- submission ----------------------------------------------------------------------------
 
@@ -322,3 +337,16 @@ class Session:
             if self._abandoned and live.stream is not None:
                 self._cancel_jobs.add(live.id)
             self._wake.notify_all()
+
+
+#: The sessions of this process. One that is forked from it has none of its own.
+_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+
+
+def _leave_all_to_parent() -> None:
+    for session in list(_sessions):
+        session.leave_to_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_all_to_parent)

@@ -401,6 +401,7 @@ class Grid(concurrent.futures.Executor):
     # -- the end -------------------------------------------------------------------------------
 
     def _check_open(self) -> None:
+        self._session.api.gateway.check_process()
         if self._session.over():
             raise RuntimeError("cannot schedule new futures after shutdown")
 
