@@ -289,6 +289,38 @@ def test_results_and_arguments_are_not_kept(grid: Grid) -> None:
     eventually("what a method belongs to is gone", lambda: owner_gone() is None)
 
 
+def test_a_call_that_is_submitted_while_another_is_cancelled_is_made(grid: Grid) -> None:
+    second: list[Any] = []
+
+    def submit_another(_: Any) -> None:
+        # Meanwhile the cancelled one is looked for among those that wait.
+        time.sleep(0.2)
+        second.append(grid.submit(abs, -2))
+
+    first = grid.submit(abs, -1)
+    first.add_done_callback(submit_another)
+    assert first.cancel()
+    assert second[0].result(60) == 2
+
+
+def test_a_call_that_is_cancelled_while_it_is_packed_takes_no_others_with_it(grid: Grid) -> None:
+    futures: list[Any] = []
+    ready = threading.Event()
+
+    class Cancels:
+        """A number that cancels the call before its own when it is packed."""
+
+        def __reduce__(self) -> Any:
+            assert ready.wait(60)
+            futures[0].cancel()
+            return int, (2,)
+
+    futures += grid._futures(abs, [[1, Cancels(), 3]], 3, {})
+    ready.set()
+    assert [future.result(60) for future in futures[1:]] == [2, 3]
+    assert futures[0].cancelled()
+
+
 def test_a_consumer_that_stops_cancels_the_rest(grid: Grid) -> None:
     results = grid.map(time.sleep, [0] + [600] * 20, chunksize=1)
     next(results)

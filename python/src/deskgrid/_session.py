@@ -90,8 +90,6 @@ class Session:
                 return
             task = call.task
             if task is None:
-                if call.stream is not None:
-                    call.stream.drop(call)
                 self.results.release(call)
             elif task.job is not None and all(c.future.cancelled() for c in task.calls):
                 self._to_cancel[task.job].add(task.index)
@@ -251,9 +249,9 @@ class Session:
                 chunks = stream.take(time.monotonic(), slots)
             tasks: list[Task] = []
             for chunk in chunks:
-                calls = [call for call in chunk if self._packed(call)]
-                if calls:
-                    tasks.append(Task(len(tasks) + 1, calls))
+                task = self._task_of([call for call in chunk if self._packed(call)], len(tasks) + 1)
+                if task is not None:
+                    tasks.append(task)
             with self._lock:
                 stream.withdraw(len(chunks) - len(tasks))
             if tasks:
@@ -277,6 +275,18 @@ class Session:
                 self.results.finish(call, None, error)
                 return False
         return True
+
+    def _task_of(self, calls: list[Call], index: int) -> Task | None:
+        """Returns the task that makes these calls, without those that were cancelled meanwhile: who
+        cancels one later finds it in its task."""
+        wanted: list[Call] = []
+        with self._lock:
+            for call in calls:
+                if call.future.cancelled():
+                    self.results.release(call)
+                else:
+                    wanted.append(call)
+            return Task(index, wanted) if wanted else None
 
     def slots(self) -> int:
         """Returns the number of slots of the grid; at least 1."""

@@ -141,7 +141,6 @@ class Stream:
         self.once = once
         self.least = least
         self._waiting: deque[Call] = deque()
-        self._dropped = 0
         self._since: float | None = None
         self._live = 0
         self._asked = False
@@ -158,13 +157,11 @@ class Stream:
         if again:
             self._size = 1
 
-    def drop(self, call: Call) -> None:
-        """A call that waits was cancelled."""
-        self._dropped += 1
-
     def waits(self) -> bool:
-        """Whether any call waits."""
-        return len(self._waiting) > self._dropped
+        """Whether any call waits that nobody has cancelled."""
+        while self._waiting and self._waiting[0].future.cancelled():
+            self._waiting.popleft()
+        return bool(self._waiting)
 
     def idle(self) -> bool:
         """Whether nothing waits, and nothing is at the grid."""
@@ -200,14 +197,11 @@ class Stream:
         self._live -= len({id(call.task) for call in self._taken if call.task})
         self._waiting.clear()
         self._taken = []
-        self._dropped = 0
         return [call for call in calls if not call.future.done()]
 
     def due(self, now: float, slots: int) -> bool:
         """Whether there is something to submit now."""
         if not self.waits():
-            self._waiting.clear()
-            self._dropped = 0
             self._since = None
             return False
         if self._since is None:
@@ -245,7 +239,6 @@ class Stream:
         """Takes the calls of the tasks to be submitted now."""
         calls = [call for call in self._waiting if not call.future.cancelled()]
         self._waiting.clear()
-        self._dropped = 0
         self._since = None
         size, count = self._shape(now, slots, len(calls))
         count = min(count, MOST_TASKS)
