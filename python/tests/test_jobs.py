@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import datetime
 import io
 import os
 import signal
 import tarfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +230,61 @@ def test_disclosed_calls_are_made_when_their_results_are_asked_for(grid: Grid, w
     with Grid(dir=world.user, progress=False) as other:
         assert other.job(job.id).result(60) == [0, 3, 6, 9]
     assert job.result(60) == [0, 3, 6, 9]
+
+
+def requested(job: deskgrid.Job[Any]) -> list[int]:
+    """The numbers of the calls that somebody has asked for."""
+    views = job._session.api.pages(f"/jobs/{job.id}/tasks", "tasks")
+    return [number for number, view in enumerate(views) if view["requested"]]
+
+
+@pytest.fixture
+def disclosed(grid: Grid) -> Iterator[deskgrid.Job[int]]:
+    """Four disclosed calls on a grid that has other things to do."""
+    busy = [grid.submit(time.sleep, 600) for _ in range(2)]
+    eventually("it is busy", lambda: all(future.running() for future in busy))
+    job = grid.speculate(own_module.times, range(4))
+    assert requested(job) == []
+    yield job
+    job.cancel()
+
+
+def test_disclosed_calls_are_requested_however_they_are_awaited(disclosed: deskgrid.Job[int]) -> None:
+    async def wait_for(number: int) -> None:
+        waiting = asyncio.ensure_future(disclosed.futures[number])
+        until = time.monotonic() + 20
+        while number not in requested(disclosed) and time.monotonic() < until:
+            await asyncio.sleep(0.05)
+        assert requested(disclosed) == [2, number]
+        waiting.cancel()
+
+    with pytest.raises(concurrent.futures.TimeoutError):
+        disclosed.futures[2].exception(0.1)
+    assert requested(disclosed) == [2]
+    asyncio.run(wait_for(3))
+
+
+@pytest.mark.parametrize("way", ["wait", "as_completed"])
+def test_waiting_for_a_disclosed_job_requests_all_of_it(disclosed: deskgrid.Job[int], way: str) -> None:
+    if way == "wait":
+        assert not disclosed.wait(0.1)
+    else:
+        with pytest.raises(concurrent.futures.TimeoutError):
+            list(disclosed.as_completed(0.1))
+    assert requested(disclosed) == [0, 1, 2, 3]
+
+
+def test_a_request_that_fails_is_made_again(disclosed: deskgrid.Job[int], monkeypatch: Any) -> None:
+    def refused(*_: Any, **__: Any) -> None:
+        raise deskgrid.Refused("not now")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(disclosed._session.api, "call", refused)
+        with pytest.raises(deskgrid.Refused, match="not now"):
+            disclosed.futures[1].result(0.1)
+    with pytest.raises(concurrent.futures.TimeoutError):
+        disclosed.futures[1].result(0.1)
+    assert requested(disclosed) == [1]
 
 
 def test_a_bag_outlives_its_process_and_leaves_no_gateway(world: World, grid: Grid) -> None:

@@ -249,8 +249,9 @@ class Grid(concurrent.futures.Executor):
     ) -> Job[T]:
         """Discloses a call for each item: the grid makes them while it has nothing better to do.
 
-        Asking for a result (``job.futures[3].result()``) requests it: only then somebody waits for
-        it, and it goes before what is merely disclosed.
+        Asking for a result (``job.futures[3].result()``, or ``await``) requests it: only then somebody
+        waits for it, and it goes before what is merely disclosed. :meth:`Job.results` and the other
+        ways to wait for the job request all. Functions of ``concurrent.futures`` request nothing.
         """
         job = self._bag(fn, iterables, 1, options, {"disclose": True})
         for index, future in enumerate(job.futures):
