@@ -129,6 +129,31 @@ def test_a_grid_without_references_ends_by_itself(world: World) -> None:
     eventually("the gateway has ended", lambda: gateway.pid is None)
 
 
+def test_leaving_other_options_by_an_exception_cancels_their_calls_alone(grid: Grid) -> None:
+    beside = grid.submit(time.sleep, 15)
+    eventually("it runs", beside.running)
+    with pytest.raises(ZeroDivisionError), grid.using(retries=2) as g:
+        futures = [g.submit(time.sleep, 20), g.using(memory="10M").submit(time.sleep, 20)]
+        g.map(time.sleep, [20, 20])
+        eventually("one runs", lambda: any(future.running() for future in futures))
+        raise ZeroDivisionError
+    # Whoever waited for them had waited for longer.
+    assert not beside.done()
+    for future in futures:
+        with pytest.raises(CancelledError):
+            future.result(60)
+    assert g.submit(time.sleep, 0).result(60) is None
+    assert not beside.cancelled()
+
+
+def test_leaving_other_options_waits_for_their_calls_alone(grid: Grid) -> None:
+    beside = grid.submit(time.sleep, 600)
+    eventually("it runs", beside.running)
+    with grid.using(retries=2) as g:
+        future = g.submit(abs, -1)
+    assert future.done() and not beside.done()
+
+
 def test_threads_that_submit_and_shut_down_do_not_lock_each_other(world: World) -> None:
     for _ in range(3):
         g = Grid(dir=world.user, progress=False)

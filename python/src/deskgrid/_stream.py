@@ -123,6 +123,7 @@ class Stream:
         at_once: Whether all that waits is submitted at once.
         once: Whether no calls are added later.
         least: The least that a call takes, in seconds.
+        owners: Whose calls they are: the tokens of the handles of the grid that they came by.
     """
 
     def __init__(
@@ -133,6 +134,7 @@ class Stream:
         at_once: bool = False,
         once: bool = False,
         least: float = 1e-6,
+        owners: tuple[object, ...] = (),
     ) -> None:
         self.work = work
         self.chunksize = chunksize
@@ -140,6 +142,9 @@ class Stream:
         self.at_once = at_once
         self.once = once
         self.least = least
+        self.owners = owners
+        #: Whether all of its calls are cancelled: what is being submitted as soon as it has a number.
+        self.abandoned = False
         self._waiting: deque[Call] = deque()
         self._since: float | None = None
         self._live = 0
