@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 from world import World
@@ -30,6 +31,39 @@ def test_a_failure_ends_an_asynchronous_map(world: World) -> None:
 
     with pytest.raises(ZeroDivisionError):
         asyncio.run(work())
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_a_loop_that_is_left_cancels_the_rest(world: World, ordered: bool) -> None:
+    async def work() -> int:
+        async with AsyncGrid(dir=world.user, progress=False) as g:
+            async for _ in g.map(time.sleep, [0] + [600] * 20, chunksize=1, ordered=ordered):
+                break
+            (number,) = g.grid._session.open_jobs()
+            job = g.grid.job(number)
+            until = time.monotonic() + 20
+            while (cancelled := job.progress().cancelled) < 18 and time.monotonic() < until:
+                await asyncio.sleep(0.1)
+            # What runs is nobody's here.
+            g.grid._session.cancel_all()
+            return cancelled
+
+    assert asyncio.run(work()) >= 18
+
+
+def test_an_asynchronous_map_can_be_closed(world: World) -> None:
+    async def work() -> list[bool]:
+        async with AsyncGrid(dir=world.user, progress=False) as g:
+            results = g.map(time.sleep, [0] + [600] * 20, chunksize=1)
+            await results.__anext__()
+            (job,) = g.grid._session.results.jobs.values()
+            futures = [call.future for task in job.tasks.values() for call in task.calls]
+            await results.aclose()
+            cancelled = [future.cancelled() for future in futures]
+            g.grid._session.cancel_all()
+            return cancelled
+
+    assert sum(asyncio.run(work())) >= 18
 
 
 def test_it_has_to_be_entered() -> None:

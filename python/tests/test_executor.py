@@ -129,6 +129,31 @@ def test_a_grid_without_references_ends_by_itself(world: World) -> None:
     eventually("the gateway has ended", lambda: gateway.pid is None)
 
 
+def test_leaving_other_options_by_an_exception_cancels_their_calls_alone(grid: Grid) -> None:
+    beside = grid.submit(time.sleep, 15)
+    eventually("it runs", beside.running)
+    with pytest.raises(ZeroDivisionError), grid.using(retries=2) as g:
+        futures = [g.submit(time.sleep, 20), g.using(memory="10M").submit(time.sleep, 20)]
+        g.map(time.sleep, [20, 20])
+        eventually("one runs", lambda: any(future.running() for future in futures))
+        raise ZeroDivisionError
+    # Whoever waited for them had waited for longer.
+    assert not beside.done()
+    for future in futures:
+        with pytest.raises(CancelledError):
+            future.result(60)
+    assert g.submit(time.sleep, 0).result(60) is None
+    assert not beside.cancelled()
+
+
+def test_leaving_other_options_waits_for_their_calls_alone(grid: Grid) -> None:
+    beside = grid.submit(time.sleep, 600)
+    eventually("it runs", beside.running)
+    with grid.using(retries=2) as g:
+        future = g.submit(abs, -1)
+    assert future.done() and not beside.done()
+
+
 def test_threads_that_submit_and_shut_down_do_not_lock_each_other(world: World) -> None:
     for _ in range(3):
         g = Grid(dir=world.user, progress=False)
@@ -287,6 +312,38 @@ def test_results_and_arguments_are_not_kept(grid: Grid) -> None:
     del owner
     gc.collect()
     eventually("what a method belongs to is gone", lambda: owner_gone() is None)
+
+
+def test_a_call_that_is_submitted_while_another_is_cancelled_is_made(grid: Grid) -> None:
+    second: list[Any] = []
+
+    def submit_another(_: Any) -> None:
+        # Meanwhile the cancelled one is looked for among those that wait.
+        time.sleep(0.2)
+        second.append(grid.submit(abs, -2))
+
+    first = grid.submit(abs, -1)
+    first.add_done_callback(submit_another)
+    assert first.cancel()
+    assert second[0].result(60) == 2
+
+
+def test_a_call_that_is_cancelled_while_it_is_packed_takes_no_others_with_it(grid: Grid) -> None:
+    futures: list[Any] = []
+    ready = threading.Event()
+
+    class Cancels:
+        """A number that cancels the call before its own when it is packed."""
+
+        def __reduce__(self) -> Any:
+            assert ready.wait(60)
+            futures[0].cancel()
+            return int, (2,)
+
+    futures += grid._futures(abs, [[1, Cancels(), 3]], 3, {})
+    ready.set()
+    assert [future.result(60) for future in futures[1:]] == [2, 3]
+    assert futures[0].cancelled()
 
 
 def test_a_consumer_that_stops_cancels_the_rest(grid: Grid) -> None:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import datetime
 import gc
 import io
 import os
 import signal
-import subprocess
-import sys
 import tarfile
 import threading
 import time
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import own_module
 import pytest
-from world import World, eventually
+from world import World, eventually, script
 
 import deskgrid
 from deskgrid import Grid
@@ -354,15 +355,59 @@ def test_a_result_that_was_removed_unrequested_is_made_again_for_whoever_comes_b
         own.close()
 
 
-def script(world: World, text: str) -> Any:
-    """Starts a program that uses the library."""
-    head = f"from deskgrid import Grid\nimport os, sys, time\nDIR = {world.user!r}\n"
-    here = os.path.dirname(deskgrid.__file__)
-    env = {**os.environ, "PYTHONPATH": f"{os.path.dirname(here)}:{os.path.dirname(__file__)}"}
-    return subprocess.Popen(
-        [sys.executable, "-c", head + text], env=env, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )
+def requested(job: deskgrid.Job[Any]) -> list[int]:
+    """The numbers of the calls that somebody has asked for."""
+    views = job._session.api.pages(f"/jobs/{job.id}/tasks", "tasks")
+    return [number for number, view in enumerate(views) if view["requested"]]
+
+
+@pytest.fixture
+def disclosed(grid: Grid) -> Iterator[deskgrid.Job[int]]:
+    """Four disclosed calls on a grid that has other things to do."""
+    busy = [grid.submit(time.sleep, 600) for _ in range(2)]
+    eventually("it is busy", lambda: all(future.running() for future in busy))
+    job = grid.speculate(own_module.times, range(4))
+    assert requested(job) == []
+    yield job
+    job.cancel()
+
+
+def test_disclosed_calls_are_requested_however_they_are_awaited(disclosed: deskgrid.Job[int]) -> None:
+    async def wait_for(number: int) -> None:
+        waiting = asyncio.ensure_future(disclosed.futures[number])
+        until = time.monotonic() + 20
+        while number not in requested(disclosed) and time.monotonic() < until:
+            await asyncio.sleep(0.05)
+        assert requested(disclosed) == [2, number]
+        waiting.cancel()
+
+    with pytest.raises(concurrent.futures.TimeoutError):
+        disclosed.futures[2].exception(0.1)
+    assert requested(disclosed) == [2]
+    asyncio.run(wait_for(3))
+
+
+@pytest.mark.parametrize("way", ["wait", "as_completed"])
+def test_waiting_for_a_disclosed_job_requests_all_of_it(disclosed: deskgrid.Job[int], way: str) -> None:
+    if way == "wait":
+        assert not disclosed.wait(0.1)
+    else:
+        with pytest.raises(concurrent.futures.TimeoutError):
+            list(disclosed.as_completed(0.1))
+    assert requested(disclosed) == [0, 1, 2, 3]
+
+
+def test_a_request_that_fails_is_made_again(disclosed: deskgrid.Job[int], monkeypatch: Any) -> None:
+    def refused(*_: Any, **__: Any) -> None:
+        raise deskgrid.Refused("not now")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(disclosed._session.api, "call", refused)
+        with pytest.raises(deskgrid.Refused, match="not now"):
+            disclosed.futures[1].result(0.1)
+    with pytest.raises(concurrent.futures.TimeoutError):
+        disclosed.futures[1].result(0.1)
+    assert requested(disclosed) == [1]
 
 
 def test_a_bag_outlives_its_process_and_leaves_no_gateway(world: World, grid: Grid) -> None:
@@ -427,6 +472,22 @@ def test_an_executor_that_was_not_shut_down_finishes_its_calls(world: World) -> 
         world,
         "g = Grid(dir=DIR, progress=False)\n"
         "g.submit(abs, -3).add_done_callback(lambda f: print('got', f.result(), flush=True))\n",
+    )
+    out, said = program.communicate(timeout=60)
+    assert (program.returncode, out, said) == (0, "got 3\n", "")
+
+
+def test_calls_are_made_at_the_end_of_a_program_that_can_start_no_thread_any_more(world: World) -> None:
+    """Python 3.12 refuses that there; later ones say that they may."""
+    program = script(
+        world,
+        "import atexit, threading\n"
+        "g = Grid(dir=DIR, progress=False)\n"
+        "def refuse(self): raise RuntimeError(\"can't create new thread at interpreter shutdown\")\n"
+        # What is registered last comes first.
+        "atexit.register(setattr, threading.Thread, 'start', refuse)\n"
+        "future = g.submit(abs, -3)\n"
+        "future.add_done_callback(lambda f: print('got', f.exception() or f.result(), flush=True))\n",
     )
     out, said = program.communicate(timeout=60)
     assert (program.returncode, out, said) == (0, "got 3\n", "")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world import World, eventually
+from world import World, eventually, script
 
 import deskgrid
 from deskgrid import Grid, TaskFuture, _results
@@ -281,3 +281,55 @@ def test_a_forked_process_is_told_to_make_its_own(grid: Grid) -> None:
     os.waitpid(child, 0)
     assert b"make a Grid there" in os.read(read, 1000)
     assert grid.submit(abs, -2).result(60) == 2
+
+
+def test_a_forked_process_that_ends_does_not_wait_for_its_parents_calls(world: World) -> None:
+    program = script(
+        world,
+        "import signal\n"
+        "g = Grid(dir=DIR, progress=False)\n"
+        "running = g.submit(time.sleep, 2)\n"
+        "while not running.running(): time.sleep(0.01)\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    signal.alarm(20)\n"
+        "    try: g.submit(abs, -1)\n"
+        "    except ConnectionError as error: print(error.hint)\n"
+        "    sys.exit()\n"
+        "print('it ended with', os.waitpid(child, 0)[1], 'and here', running.result())\n",
+    )
+    out, _ = program.communicate(timeout=60)
+    first, last = out.splitlines()
+    assert (first, last) == ("make a Grid there", "it ended with 0 and here None")
+
+
+def test_a_forked_process_that_ends_removes_nothing_of_its_parent(world: World) -> None:
+    program = script(
+        world,
+        "with Grid(dir=DIR, progress=False) as g:\n"
+        "    results = g.map(len, [bytes(1_500_000), bytes(1_600_000)])\n"
+        "    print(next(results), flush=True)\n"
+        "    child = os.fork()\n"
+        "    if child == 0: sys.exit()\n"
+        "    os.waitpid(child, 0)\n"
+        "    print(next(results), g.submit(len, bytes(1_700_000)).result())\n",
+    )
+    out, _ = program.communicate(timeout=60)
+    assert out == "1500000\n1600000 1700000\n"
+
+
+def test_a_forked_process_that_goes_on_does_not_hold_up_the_end(world: World) -> None:
+    program = script(
+        world,
+        "with Grid(dir=DIR, progress=False) as g:\n"
+        "    g.submit(abs, -1).result()\n"
+        "    child = os.fork()\n"
+        "    if child == 0:\n"
+        "        time.sleep(30)\n"
+        "        os._exit(0)\n"
+        "    gateway = g._session.api.gateway._child\n"
+        "print('killed' if gateway.returncode < 0 else 'ended by itself')\n"
+        "os.kill(child, 9)\n",
+    )
+    out, _ = program.communicate(timeout=60)
+    assert out == "ended by itself\n"

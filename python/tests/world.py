@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import deskgrid
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 DEDICATED = REPOSITORY / "configs" / "worker-dedicated.toml"
 
@@ -59,6 +61,18 @@ def python_with_packages(into: Path) -> str:
     (into / "lib" / name / "site-packages" / "tests.pth").write_text(packages + "\n")
     readable = json.dumps([str(into), packages])
     return f'path = "{into}/bin:/usr/bin:/bin"\nreadable_paths = {readable}\n'
+
+
+def script(world: World, text: str) -> Any:
+    """Starts a program that uses the library; ``TESTS`` is this directory, from which it can import."""
+    tests = os.path.dirname(os.path.abspath(__file__))
+    head = f"from deskgrid import Grid\nimport os, sys, time\nDIR, TESTS = {world.user!r}, {tests!r}\n"
+    source = os.path.dirname(os.path.dirname(deskgrid.__file__))
+    env = {**os.environ, "PYTHONPATH": f"{source}:{tests}"}
+    return subprocess.Popen(
+        [sys.executable, "-c", head + text], env=env, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
 
 
 class World:

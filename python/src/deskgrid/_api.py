@@ -12,13 +12,13 @@ import io
 import json
 import os
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
+from ._directory import Directory
 from ._gateway import Gateway
 from .errors import DeskgridError, GridUnreachable, Refused, from_problem
 
@@ -121,7 +121,7 @@ class Api:
     def send(self, content: bytes) -> Ref:
         """Sends content, so that jobs can name it. What the master has is not sent again."""
         if len(content) > MOST_POSTED:
-            with tempfile.TemporaryDirectory(prefix="deskgrid-") as directory:
+            with Directory() as directory:
                 path = os.path.join(directory, "content")
                 with open(path, "wb") as file:
                     file.write(content)

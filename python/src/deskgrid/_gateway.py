@@ -162,7 +162,7 @@ class Gateway:
 
     def connect(self, timeout: float | None = 120.0) -> http.client.HTTPConnection:
         """Returns a connection of the caller's own. Starts the child again if it has ended."""
-        self._check_process()
+        self.check_process()
         with self._lock:
             if self._closed:
                 raise GridUnreachable("the Grid has been shut down", "make another one")
@@ -180,7 +180,12 @@ class Gateway:
         connection.sock.settimeout(timeout)
         return connection
 
-    def _check_process(self) -> None:
+    def check_process(self) -> None:
+        """Raises if this process is not the one that started the child.
+
+        Raises:
+            GridUnreachable: It was forked from that one.
+        """
         if os.getpid() != self._pid:
             raise GridUnreachable(
                 "a Grid cannot be used in a process that was forked from its own",
@@ -202,7 +207,7 @@ class Gateway:
         Raises:
             OSError, http.client.HTTPException: The connection broke.
         """
-        self._check_process()
+        self.check_process()
         with self._lock:
             connection = self._idle.pop() if self._idle else None
         used = connection is not None
@@ -260,6 +265,12 @@ class Gateway:
             failure.passing = True
             raise failure
         raise Refused(message, error.get("hint") or "", code=error.get("code") or "")
+
+    def leave_to_parent(self) -> None:
+        """This process was forked from the one that started the child, which lives for as long as
+        anybody can write to it."""
+        if self._child is not None and self._child.stdin is not None:
+            self._child.stdin.close()
 
     def close(self) -> None:
         """Ends the child and all connections."""

@@ -17,7 +17,6 @@ import os
 import pickle
 import sys
 import sysconfig
-import tempfile
 import threading
 import time
 import types
@@ -31,6 +30,7 @@ import cloudpickle
 
 from . import _inside
 from ._api import Ref
+from ._directory import Directory
 from .errors import NotPicklable
 
 #: Values of this many bytes and more are kept apart.
@@ -71,7 +71,7 @@ class Store:
     """The large values of a Grid, each of them once."""
 
     def __init__(self) -> None:
-        self._dir = tempfile.TemporaryDirectory(prefix="deskgrid-large-")
+        self._dir = Directory("deskgrid-large-")
         self._known: dict[bytes, Large] = {}
         # Objects that cannot change are known by themselves, while work goes on.
         self._objects: OrderedDict[int, tuple[object, Any]] = OrderedDict()
@@ -86,7 +86,7 @@ class Store:
                 mapped.close()
             self._recent.clear()
             self._known.clear()
-        self._dir.cleanup()
+        self._dir.remove()
 
     def of_object(self, value: object, make: Callable[[], Any]) -> Any:
         """Returns what was made of an object that cannot change, or makes it."""
@@ -145,7 +145,7 @@ class Store:
         return None
 
     def _write(self, large: Large, view: memoryview) -> None:
-        large.path = os.path.join(self._dir.name, large.name)
+        large.path = os.path.join(self._dir.path, large.name)
         with open(large.path, "wb") as file:
             file.write(view)
         if large not in self._recent:

@@ -90,8 +90,9 @@ class Results:
 
     @contextlib.contextmanager
     def submission(self) -> Iterator[None]:
-        """While a job is submitted, events may come of it before its number does: they are kept."""
-        self._listen()
+        """While a job is submitted, events may come of it before its number does: they are kept. From
+        here on nothing of it is missed."""
+        self.listen().wait_until_open()
         with self._wake:
             self._submissions += 1
         try:
@@ -129,16 +130,16 @@ class Results:
             for large in packed.buffers:
                 self._store.used(large)
 
-    def _listen(self) -> None:
-        """Makes sure that nothing of this session's jobs is missed from now on."""
+    def listen(self) -> Events:
+        """Begins to hear of this session's jobs, unless it does. Early: at the end of a program no
+        thread can be started any more."""
         with self._wake:
             if self._events is None:
                 query = {"label": self._label}
                 self._events = Events(
                     self._api, query, self._on_event, self._on_failure, self._awaits_anything
                 )
-            events = self._events
-        events.wait_until_open()
+            return self._events
 
     def _awaits_anything(self) -> bool:
         with self._wake:

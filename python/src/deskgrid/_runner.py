@@ -158,10 +158,10 @@ def write_down(out: IO[bytes], kind: str, seconds: float, value: Any) -> None:
         # A class or function of the user's that is nowhere to be imported from.
         spill.drop()
         spill = Spill()
-        from cloudpickle import Pickler as ByValue
+        from deskgrid._by_name import ByName
 
         try:
-            ByValue(spill, 5).dump(value)
+            ByName(spill, 5).dump(value)
         except BaseException:
             spill.drop()
             raise
@@ -187,11 +187,11 @@ def clean_traceback(error: BaseException) -> str:
 def portable(error: BaseException) -> tuple[str, bytes]:
     """Returns an exception as bytes that can surely be read, with how; or as nothing."""
     try:
-        from cloudpickle import dumps as by_value
+        from deskgrid._by_name import dumps as by_name
     except Exception:
-        by_value = dumps
+        by_name = dumps
     for how in ("whole", "parts"):
-        for dump in (dumps, by_value):
+        for dump in (dumps, by_name):
             try:
                 if how == "whole":
                     data = dump(error, 5)

@@ -24,6 +24,7 @@ def _modules() -> dict[str, Path]:
     ours = {
         "deskgrid": _HERE / "_inside_init.py",
         "deskgrid._apart": _HERE / "_apart.py",
+        "deskgrid._by_name": _HERE / "_by_name.py",
         "deskgrid._inside": _HERE / "_inside.py",
         "deskgrid.checkpoint": _HERE / "checkpoint.py",
         "deskgrid.errors": _HERE / "errors.py",

@@ -11,7 +11,6 @@ import json
 import os
 import pickle
 import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -20,6 +19,7 @@ from typing import IO, Any, Literal
 
 from . import _runtime
 from ._api import MOST_POSTED, Api, Json, Ref
+from ._directory import Directory
 from ._options import CALLS, body_of, duration, seconds_of, several
 from ._pack import FRESH, Large
 from ._stream import Task
@@ -193,7 +193,7 @@ class Sender:
 
     def _send_table(self, tasks: list[Task]) -> Ref:
         """Sends the calls of all tasks as one file, in which each task finds its own."""
-        with tempfile.TemporaryDirectory(prefix="deskgrid-") as directory:
+        with Directory() as directory:
             path = os.path.join(directory, "calls")
             with open(path, "wb") as file:
                 _write_table(file, tasks)
@@ -203,7 +203,7 @@ class Sender:
         """Sends for each task its calls, with what is large in them and no other task's."""
         refs: list[Ref] = []
         for at in range(0, len(tasks), MOST_PARTS):
-            with tempfile.TemporaryDirectory(prefix="deskgrid-") as directory:
+            with Directory() as directory:
                 paths = [os.path.join(directory, str(i)) for i in range(len(tasks[at : at + MOST_PARTS]))]
                 for path, task in zip(paths, tasks[at:]):
                     with open(path, "wb") as file:

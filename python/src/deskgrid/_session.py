@@ -8,11 +8,13 @@ A thread of its own submits what waits. Not here: the rules by which calls are p
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 import uuid
+import weakref
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from ._api import Api, Json
@@ -52,8 +54,8 @@ class Session:
         self._closing = False
         self._closed = False
         self._close_soon = False
-        self._abandoned = False
         self._launching = 0
+        _sessions.add(self)
         threading.Thread(target=self._dispatch, name="deskgrid-submit", daemon=True).start()
 
     # -- calls ---------------------------------------------------------------------------------
@@ -75,6 +77,8 @@ class Session:
                 stream = self._streams[key] = make()
             elif function is not None and stream.work.function != function:
                 return False
+            self.results.listen()
+            stream.abandoned = False
             stream.add(calls)
             self._wake.notify_all()
             return True
@@ -82,10 +86,10 @@ class Session:
     def drop(self, call: Call) -> None:
         """A future was cancelled: its call is not made, if it has not been."""
         with self._wake:
+            if self._closed:
+                return
             task = call.task
             if task is None:
-                if call.stream is not None:
-                    call.stream.drop(call)
                 self.results.release(call)
             elif task.job is not None and all(c.future.cancelled() for c in task.calls):
                 self._to_cancel[task.job].add(task.index)
@@ -103,51 +107,64 @@ class Session:
                     self._to_cancel[task.job].add(task.index)
             self._wake.notify_all()
 
-    def cancel_all(self) -> None:
-        """Cancels every call, also those that run, but for jobs that people have handles of."""
+    def cancel_all(self, owner: object = None) -> None:
+        """Cancels every call of an owner, or of all, also those that run, but for jobs that people have
+        handles of."""
         with self._lock:
-            # What is being submitted right now is cancelled as soon as it has a number.
-            self._abandoned = True
-        self.cancel_waiting()
+            for stream in self._streams_of(owner):
+                stream.abandoned = True
+        self.cancel_waiting(owner)
         with self._wake:
-            self._cancel_jobs |= {job.id for job in self.results.jobs.values() if job.stream is not None}
+            self._cancel_jobs |= {job.id for job in self._jobs_of(owner)}
             self._wake.notify_all()
 
-    def busy(self) -> bool:
-        """Whether anything is awaited."""
+    def busy(self, owner: object = None) -> bool:
+        """Whether anything of an owner, or of all, is awaited."""
         with self._lock:
             return bool(
                 self._launching
                 or self._to_cancel
                 or self._cancel_jobs
-                or any(stream.waits() for stream in self._streams.values())
-                or any(job.tasks for job in self.results.jobs.values() if job.stream is not None)
+                or any(stream.waits() for stream in self._streams_of(owner))
+                or any(job.tasks for job in self._jobs_of(owner))
             )
+
+    def _streams_of(self, owner: object) -> Iterator[Stream]:
+        for stream in self._streams.values():
+            if owner is None or owner in stream.owners:
+                yield stream
+
+    def _jobs_of(self, owner: object) -> Iterator[LiveJob]:
+        """Yields jobs of calls, and not those that people have handles of."""
+        for job in self.results.jobs.values():
+            if job.stream is not None and (owner is None or owner in job.stream.owners):
+                yield job
 
     def over(self) -> bool:
         """Whether no call is taken any more."""
         return self._closing
 
-    def open_jobs(self) -> list[int]:
-        """The jobs of which results are awaited."""
+    def open_jobs(self, owner: object = None) -> list[int]:
+        """The jobs of which results are awaited; of an owner, those of calls."""
         with self._lock:
-            return sorted(job.id for job in self.results.jobs.values() if job.tasks)
+            jobs = self.results.jobs.values() if owner is None else self._jobs_of(owner)
+            return sorted(job.id for job in jobs if job.tasks)
 
-    def cancel_waiting(self) -> None:
-        """Cancels every call that has not begun."""
+    def cancel_waiting(self, owner: object = None) -> None:
+        """Cancels every call of an owner, or of all, that has not begun."""
         with self._lock:
-            calls = [call for stream in self._streams.values() for call in stream.waiting()]
-            for job in self.results.jobs.values():
-                if job.stream is not None:
-                    calls += [call for task in job.tasks.values() for call in task.calls]
+            calls = [call for stream in self._streams_of(owner) for call in stream.waiting()]
+            for job in self._jobs_of(owner):
+                calls += [call for task in job.tasks.values() for call in task.calls]
         for call in calls:
             call.future.cancel()
 
-    def wait_idle(self, most: float | None = None) -> bool:
-        """Waits until nothing is awaited, or for so many seconds; returns whether nothing is."""
+    def wait_idle(self, most: float | None = None, owner: object = None) -> bool:
+        """Waits until nothing of an owner, or of all, is awaited, or for so many seconds; returns whether
+        nothing is."""
         end = None if most is None else time.monotonic() + most
         with self._wake:
-            while self.busy() and not self._closed:
+            while self.busy(owner) and not self._closed:
                 left = 1.0 if end is None else min(1.0, end - time.monotonic())
                 if left <= 0:
                     return False
@@ -175,6 +192,16 @@ class Session:
         self.results.close()
         self.api.close()
         self.store.close()
+
+    def leave_to_parent(self) -> None:
+        """This process was forked from the one whose session it is. No thread of that is here, but a
+        lock that one of them held; what is awaited there is nobody's business here."""
+        self._lock = threading.RLock()
+        self._wake = threading.Condition(self._lock)
+        self._closing = self._closed = True
+        self._streams = {}
+        self.results.jobs = {}
+        self.api.gateway.leave_to_parent()
 
     # -- submission ----------------------------------------------------------------------------
 
@@ -235,9 +262,9 @@ class Session:
                 chunks = stream.take(time.monotonic(), slots)
             tasks: list[Task] = []
             for chunk in chunks:
-                calls = [call for call in chunk if self._packed(call)]
-                if calls:
-                    tasks.append(Task(len(tasks) + 1, calls))
+                task = self._task_of([call for call in chunk if self._packed(call)], len(tasks) + 1)
+                if task is not None:
+                    tasks.append(task)
             with self._lock:
                 stream.withdraw(len(chunks) - len(tasks))
             if tasks:
@@ -261,6 +288,18 @@ class Session:
                 self.results.finish(call, None, error)
                 return False
         return True
+
+    def _task_of(self, calls: list[Call], index: int) -> Task | None:
+        """Returns the task that makes these calls, without those that were cancelled meanwhile: who
+        cancels one later finds it in its task."""
+        wanted: list[Call] = []
+        with self._lock:
+            for call in calls:
+                if call.future.cancelled():
+                    self.results.release(call)
+                else:
+                    wanted.append(call)
+            return Task(index, wanted) if wanted else None
 
     def slots(self) -> int:
         """Returns the number of slots of the grid; at least 1."""
@@ -318,6 +357,19 @@ class Session:
             dropped = [task.index for task in tasks if all(c.future.cancelled() for c in task.calls)]
             if dropped:
                 self._to_cancel[live.id].update(dropped)
-            if self._abandoned and live.stream is not None:
+            if live.stream is not None and live.stream.abandoned:
                 self._cancel_jobs.add(live.id)
             self._wake.notify_all()
+
+
+#: The sessions of this process. One that is forked from it has none of its own.
+_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+
+
+def _leave_all_to_parent() -> None:
+    for session in list(_sessions):
+        session.leave_to_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_all_to_parent)

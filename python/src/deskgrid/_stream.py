@@ -116,6 +116,7 @@ class Stream:
         at_once: Whether all that waits is submitted at once.
         once: Whether no calls are added later.
         least: The least that a call takes, in seconds.
+        owners: Whose calls they are: the tokens of the handles of the grid that they came by.
     """
 
     def __init__(
@@ -126,6 +127,7 @@ class Stream:
         at_once: bool = False,
         once: bool = False,
         least: float = 1e-6,
+        owners: tuple[object, ...] = (),
     ) -> None:
         self.work = work
         self.chunksize = chunksize
@@ -133,8 +135,10 @@ class Stream:
         self.at_once = at_once
         self.once = once
         self.least = least
+        self.owners = owners
+        #: Whether all of its calls are cancelled: what is being submitted as soon as it has a number.
+        self.abandoned = False
         self._waiting: deque[Call] = deque()
-        self._dropped = 0
         self._since: float | None = None
         self._live = 0
         self._asked = False
@@ -151,13 +155,11 @@ class Stream:
         if again:
             self._size = 1
 
-    def drop(self, call: Call) -> None:
-        """A call that waits was cancelled."""
-        self._dropped += 1
-
     def waits(self) -> bool:
-        """Whether any call waits."""
-        return len(self._waiting) > self._dropped
+        """Whether any call waits that nobody has cancelled."""
+        while self._waiting and self._waiting[0].future.cancelled():
+            self._waiting.popleft()
+        return bool(self._waiting)
 
     def idle(self) -> bool:
         """Whether nothing waits, and nothing is at the grid."""
@@ -193,14 +195,11 @@ class Stream:
         self._live -= len({id(call.task) for call in self._taken if call.task})
         self._waiting.clear()
         self._taken = []
-        self._dropped = 0
         return [call for call in calls if not call.future.done()]
 
     def due(self, now: float, slots: int) -> bool:
         """Whether there is something to submit now."""
         if not self.waits():
-            self._waiting.clear()
-            self._dropped = 0
             self._since = None
             return False
         if self._since is None:
@@ -238,7 +237,6 @@ class Stream:
         """Takes the calls of the tasks to be submitted now."""
         calls = [call for call in self._waiting if not call.future.cancelled()]
         self._waiting.clear()
-        self._dropped = 0
         self._since = None
         size, count = self._shape(now, slots, len(calls))
         count = min(count, MOST_TASKS)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from collections.abc import AsyncGenerator, Callable, Iterable
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ._options import Options
 from .future import TaskFuture
@@ -61,10 +61,9 @@ class AsyncGrid:
         chunksize: int | Literal["auto"] = "auto",
         ordered: bool = True,
         **options: Unpack[Options],
-    ) -> AsyncIterator[T]:
-        """Calls a function with each item; see :meth:`Grid.map`."""
-        futures = self.grid._futures(fn, iterables, chunksize, options)
-        return _Results(futures, ordered)
+    ) -> AsyncGenerator[T, None]:
+        """Calls a function with each item; see :meth:`Grid.map`. Leaving the loop cancels the rest."""
+        return _results(self.grid._futures(fn, iterables, chunksize, options), ordered)
 
     async def bag(self, fn: Callable[..., T], *iterables: Iterable[Any], **options: Any) -> Job[T]:
         """Submits a job that outlives this process; see :meth:`Grid.bag`."""
@@ -75,26 +74,16 @@ class AsyncGrid:
         return await asyncio.to_thread(lambda: self.grid.run(argv, **options))
 
 
-class _Results(Generic[T]):
-    """Results in order, or as they come."""
-
-    def __init__(self, futures: list[TaskFuture[T]], ordered: bool) -> None:
-        self._waiting: list[Any] = [asyncio.wrap_future(future) for future in futures]
-        self._next = iter(self._waiting if ordered else asyncio.as_completed(self._waiting))
-
-    def __aiter__(self) -> _Results[T]:
-        return self
-
-    async def __anext__(self) -> T:
-        try:
-            waiting = next(self._next)
-        except StopIteration:
-            raise StopAsyncIteration from None
-        try:
-            value: T = await waiting
-        except BaseException:
-            # Whoever raises here does not come back: the rest is not wanted.
-            for future in self._waiting:
-                future.cancel()
-            raise
-        return value
+async def _results(futures: list[TaskFuture[T]], ordered: bool) -> AsyncGenerator[T, None]:
+    """Yields results. Whoever stops listening cancels the rest."""
+    if ordered:
+        futures.reverse()
+    try:
+        while ordered and futures:
+            # A result that was yielded is kept by nobody here.
+            yield await futures.pop()
+        for done in asyncio.as_completed([asyncio.wrap_future(future) for future in futures]):
+            yield await done
+    finally:
+        for future in futures:
+            future.cancel()

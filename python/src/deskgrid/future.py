@@ -95,17 +95,40 @@ class TaskFuture(concurrent.futures.Future[T]):
             CancelledError: The call was cancelled.
             Exception: What the call raised.
         """
-        wanted, self.wanted = self.wanted, None
-        if wanted is not None:
-            wanted()
+        self._request()
         value = super().result(timeout)
         # Before Python 3.13 an exception that counts as false was no exception.
         if self._exception is not None:
             raise self._exception
         return value
 
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Returns what the call raised, for which it waits; of disclosed work it requests it first.
+
+        Args:
+            timeout: The longest time to wait, in seconds.
+
+        Raises:
+            TimeoutError: It was not there in time.
+            CancelledError: The call was cancelled.
+        """
+        self._request()
+        return super().exception(timeout)
+
     def __await__(self) -> Generator[Any, None, T]:
-        return asyncio.wrap_future(self).__await__()
+        return self._awaited().__await__()
+
+    async def _awaited(self) -> T:
+        if self.wanted is not None:
+            await asyncio.to_thread(self._request)
+        return await asyncio.wrap_future(self)
+
+    def _request(self) -> None:
+        """Somebody waits for the call: if it is a disclosed one, it is requested, once."""
+        wanted = self.wanted
+        if wanted is not None and not self.done():
+            wanted()
+        self.wanted = None
 
     def attempts(self) -> list[dict[str, Any]]:
         """Returns what the grid knows of the attempts of its task, as the API tells it."""

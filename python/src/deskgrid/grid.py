@@ -93,6 +93,7 @@ class Grid(concurrent.futures.Executor):
         self._owner = True
         self._root: Grid | None = None
         self._token = object()
+        self._tokens: tuple[object, ...] = ()
         self._kept: set[int] = set()
         session = self._session
         self._at_exit = weakref.finalize(self, _leave, session)
@@ -103,12 +104,16 @@ class Grid(concurrent.futures.Executor):
         """Returns the same grid with other options, for :meth:`submit` above all::
 
             g.using(retries=3, memory="4G").submit(f, x)
+
+        A ``with`` of it waits for its calls, and of an exception cancels them; the grid goes on.
         """
         other = object.__new__(Grid)
         other.__dict__.update(self.__dict__)
         other._defaults = merged(self._defaults, options)
         other._owner = False
         other._token = object()
+        # What is made of a handle ends with it.
+        other._tokens = (*self._tokens, other._token)
         # The grid goes on as long as anybody has one of both.
         other._root = self
         return other
@@ -249,8 +254,9 @@ class Grid(concurrent.futures.Executor):
     ) -> Job[T]:
         """Discloses a call for each item: the grid makes them while it has nothing better to do.
 
-        Asking for a result (``job.futures[3].result()``) requests it: only then somebody waits for
-        it, and it goes before what is merely disclosed.
+        Asking for a result (``job.futures[3].result()``, or ``await``) requests it: only then somebody
+        waits for it, and it goes before what is merely disclosed. :meth:`Job.results` and the other
+        ways to wait for the job request all. Functions of ``concurrent.futures`` request nothing.
         """
         job = self._bag(fn, iterables, 1, options, {"disclose": True})
         for index, future in enumerate(job.futures):
@@ -394,13 +400,15 @@ class Grid(concurrent.futures.Executor):
         at_once = not ALL_AT_ONCE.isdisjoint(work.options)
         if size is None and (at_once or one_by_one(work.options)):
             size = 1
+        stream = Stream(work, size, target, at_once or once, once, owners=self._tokens)
         if work.options.get("own_process"):
-            return Stream(work, size, SUBMIT_TARGET, at_once or once, once, OWN_PROCESS)
-        return Stream(work, size, target, at_once or once, once)
+            stream.target, stream.least = SUBMIT_TARGET, OWN_PROCESS
+        return stream
 
     # -- the end -------------------------------------------------------------------------------
 
     def _check_open(self) -> None:
+        self._session.api.gateway.check_process()
         if self._session.over():
             raise RuntimeError("cannot schedule new futures after shutdown")
 
@@ -435,32 +443,41 @@ class Grid(concurrent.futures.Executor):
         traceback: TracebackType | None,
     ) -> None:
         if not self._owner:
-            # The grid behind it goes on.
-            self._session.wait_idle()
+            # The grid behind it goes on, with the calls of others.
+            if error is None:
+                self._session.wait_idle(owner=self._token)
+            else:
+                self._cancel_calls(error, self._token)
             return
         if error is None:
             self.shutdown(wait=True)
             return
         self._session.finish()
+        try:
+            self._cancel_calls(error, None)
+        finally:
+            self._session.close()
+
+    def _cancel_calls(self, error: BaseException, owner: object) -> None:
+        """Cancels the calls of an owner, or of all, and says what goes on at the grid."""
         cancelled = False
         try:
-            self._session.cancel_all()
-            cancelled = self._cancelled()
+            self._session.cancel_all(owner)
+            cancelled = self._cancelled(owner)
         finally:
             if not cancelled:
-                for job in sorted(set(self._session.open_jobs()) - self._kept):
+                for job in sorted(set(self._session.open_jobs(owner)) - self._kept):
                     print(f"deskgrid: job {job} goes on; Grid().job({job}) gets it back", file=sys.stderr)
             if self._kept and isinstance(error, KeyboardInterrupt):
                 kept = ", ".join(f"Grid().job({job})" for job in sorted(self._kept))
                 print(f"deskgrid: bags go on at the grid; {kept} gets them back", file=sys.stderr)
-            self._session.close()
 
-    def _cancelled(self) -> bool:
+    def _cancelled(self, owner: object) -> bool:
         """Waits until the grid has cancelled what it was told to; returns whether it has."""
-        if self._session.wait_idle(SOON):
+        if self._session.wait_idle(SOON, owner):
             return True
         print("deskgrid: cancelling; Ctrl-C leaves at once", file=sys.stderr, flush=True)
-        return self._session.wait_idle(CANCELLING)
+        return self._session.wait_idle(CANCELLING, owner)
 
     def show(self, futures: Sequence[TaskFuture[Any]], name: str) -> None:
         """(Of the library.) Shows a bar for these calls, if that is wanted."""

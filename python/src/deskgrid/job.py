@@ -119,8 +119,13 @@ class Job(Generic[T]):
         future.wanted = lambda: self.request([number])
 
     def _awaited(self) -> list[TaskFuture[T]]:
-        """Returns the futures, for which somebody waits now: there is a bar."""
+        """Returns the futures, for which somebody waits now: disclosed ones are requested, and there
+        is a bar."""
         futures = self.futures
+        if any(future.wanted for future in futures):
+            self.request()
+            for future in futures:
+                future.wanted = None
         if not self._shown:
             self._shown = True
             self._grid.show([future for future in futures if not future.done()], f"job {self.id}")
@@ -166,10 +171,6 @@ class Job(Generic[T]):
             TimeoutError: It took longer.
             Exception: What a call raised, when it is reached.
         """
-        if any(future.wanted for future in self.futures):
-            self.request()
-            for future in self.futures:
-                future.wanted = None
         if not ordered:
             for future in self.as_completed(timeout):
                 yield future.result()
@@ -179,7 +180,7 @@ class Job(Generic[T]):
             yield future.result(None if end is None else max(0.0, end - time.monotonic()))
 
     def as_completed(self, timeout: float | None = None) -> Iterator[TaskFuture[T]]:
-        """Yields the futures as they are done."""
+        """Yields the futures as they are done. Disclosed calls are requested."""
         for future in concurrent.futures.as_completed(self._awaited(), timeout):
             assert isinstance(future, TaskFuture)
             yield future
@@ -195,7 +196,8 @@ class Job(Generic[T]):
         return [Failure(i, error) for i, error in failed if error is not None]
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until all calls have ended, however; returns whether they have.
+        """Waits until all calls have ended, however; returns whether they have. Disclosed calls are
+        requested.
 
         Args:
             timeout: The longest time to wait, in seconds.
