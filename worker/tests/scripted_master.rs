@@ -7,6 +7,8 @@
 #[path = "scripted_master/disk.rs"]
 mod disk;
 mod door;
+#[path = "scripted_master/given_back.rs"]
+mod given_back;
 #[path = "scripted_master/record.rs"]
 mod record;
 mod runner;
@@ -33,6 +35,10 @@ use common::wire::{Refusal, RefusalCode};
 use common::{AttemptId, BlobRef, Content, Span, Time};
 use disk::the_disk_of_a_frozen_task_is_looked_at_once_it_goes_on;
 use door::{Master, PATIENCE, Worker, command, id, no_attempt_left, pid, sh, state, until, within};
+use given_back::{
+    what_a_worker_gives_back_as_it_ends_unheard_is_said_by_its_next_run,
+    what_is_given_back_before_the_welcome_is_said_after_it,
+};
 use link::{BlobStore, Identity};
 use record::what_was_recorded_is_sent_until_it_is_kept;
 use site::{
@@ -72,6 +78,8 @@ const TESTS: &[(&str, Test)] = tests![
     a_state_that_is_too_large_is_refused_and_the_task_goes_on,
     an_attempt_stopped_while_its_state_is_placed_leaves_nothing,
     a_shutdown_gives_running_attempts_back_and_says_goodbye,
+    what_is_given_back_before_the_welcome_is_said_after_it,
+    what_a_worker_gives_back_as_it_ends_unheard_is_said_by_its_next_run,
     a_refused_worker_says_why_and_tries_again_until_it_is_let_in,
     two_workers_never_share_a_directory,
     noops_are_acknowledged_by_the_thousand,
