@@ -50,9 +50,6 @@ use trees::PlacedTree;
 
 /// The file in which a program may report its progress; the variable `DESKGRID_PROGRESS` names it.
 pub(crate) const PROGRESS_FILE: &str = ".deskgrid-progress";
-/// The time to read on after the whole process tree has ended. Only a foreign process can hold the
-/// pipes open then.
-const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// The variables that tell libraries and languages how many threads to compute with: as many as the
 /// command has processors.
@@ -501,8 +498,9 @@ impl Workshop {
         let limit = self.config.stream_limit_bytes;
         let mut out = StreamCapture::new(process.stdout.take(), Arc::clone(&live.out), limit);
         let mut err = StreamCapture::new(process.stderr.take(), Arc::clone(&live.err), limit);
+        let (tree, ended) = watch::channel(false);
         let end = {
-            let pumps = async { tokio::join!(out.pump(), err.pump()) };
+            let pumps = async { tokio::join!(out.pump(ended.clone()), err.pump(ended.clone())) };
             let over = self.disk_limits().until_exceeded(dir.to_owned());
             let end = drive(&mut process, id, keeper.as_ref(), &mut seat, orders, over);
             tokio::pin!(pumps, end);
@@ -512,8 +510,10 @@ impl Workshop {
                 _ = &mut pumps => (end.await, true),
                 end = &mut end => (end, false),
             };
-            if !pumped {
-                let _ = tokio::time::timeout(LAST_WORDS, pumps).await;
+            // What the tree has said is kept, however long the disk takes for it.
+            if !pumped && !matches!(end.0, End::Dropped) {
+                tree.send_replace(true);
+                pumps.await;
             }
 
             end
