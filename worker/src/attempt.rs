@@ -273,8 +273,8 @@ impl Workshop {
             .await
     }
 
-    /// Places the checkpoint that the attempt starts from. If it is unusable, reports that the
-    /// attempt starts from scratch, and why.
+    /// Places the checkpoint that the attempt starts from. What of it is damaged in the cache is
+    /// fetched again. If it is unusable, reports that the attempt starts from scratch, and why.
     async fn restore(
         &self,
         (id, from): (AttemptId, Option<Saved>),
@@ -282,35 +282,58 @@ impl Workshop {
         orders: &mut UnboundedReceiver<AttemptOrder>,
         say: &Say,
     ) -> Result<Result<(), Outcome>, Dropped> {
-        let fetched = match from {
-            None => Ok(FetchedState::default()),
-            Some(saved) => tokio::select! {
-                fetched = FetchedState::fetch(&self.cache, &saved, self.bounds()) => fetched,
-                () = until_dropped(orders) => return Err(Dropped),
-            },
-        };
+        let dir = dir.join(CHECKPOINT_DIR);
+        let mut placed = self.place_state(from, &dir, orders).await?;
+        for _ in 1..CACHE_TRIES {
+            if !matches!(placed, Ok(Err(NotRestored::Damaged(_)))) {
+                break;
+            }
+            placed = self.place_state(from, &dir, orders).await?;
+        }
 
         // The directory is made in any case, empty where there is no state.
-        let dir = dir.join(CHECKPOINT_DIR);
-        let placed = match fetched {
-            Ok(state) => state.place(&dir).await,
-            Err(why) => FetchedState::default().place(&dir).await.map(|_| Err(why)),
-        };
+        if let Ok(Err(NotRestored::Unusable(why))) = placed {
+            tracing::warn!(attempt = %id, why, "a saved state cannot be used: the attempt starts from scratch");
+            say(MachineEvent::Saving(id, 0, Saving::FromScratch(why)));
+            placed = FetchedState::default().place(&dir).await;
+        }
+
         Ok(match placed {
             Ok(Ok(())) => Ok(()),
-            // The state is whole at the master: a host with room can go on from it.
+            // The state is whole at the master: a host with room can go on from it, or one whose disk is sound.
             Ok(Err(NotRestored::NoRoom(why))) => {
                 Err(Outcome::NoRoom(format!("its saved state: {why}")))
             }
-            Ok(Err(NotRestored::Unusable(why))) => {
-                tracing::warn!(attempt = %id, why, "a saved state cannot be used: the attempt starts from scratch");
-                say(MachineEvent::Saving(id, 0, Saving::FromScratch(why)));
-                Ok(())
+            Ok(Err(NotRestored::Damaged(why) | NotRestored::Unusable(why))) => {
+                let why = format!("its saved state: {why} in this worker's cache, time and again");
+                Err(Outcome::NotStarted(why))
             }
             Err(error) => {
                 let why = format!("its checkpoint directory cannot be made: {error}");
                 Err(fault(link::is_full(&error), why, Outcome::NotStarted))
             }
+        })
+    }
+
+    /// Brings a checkpoint to this host and places it; `None` is an empty one.
+    async fn place_state(
+        &self,
+        from: Option<Saved>,
+        dir: &Path,
+        orders: &mut UnboundedReceiver<AttemptOrder>,
+    ) -> Result<io::Result<Result<(), NotRestored>>, Dropped> {
+        let bounds = self.bounds_to_restore();
+        let fetched = match from {
+            None => Ok(FetchedState::default()),
+            Some(saved) => tokio::select! {
+                fetched = FetchedState::fetch(&self.cache, &saved, bounds) => fetched,
+                () = until_dropped(orders) => return Err(Dropped),
+            },
+        };
+
+        Ok(match fetched {
+            Ok(state) => state.place(dir).await,
+            Err(why) => Ok(Err(why)),
         })
     }
 
@@ -332,10 +355,22 @@ impl Workshop {
         })
     }
 
+    /// Returns the bounds of a checkpoint that is saved here.
     fn bounds(&self) -> Bounds {
         Bounds {
             bytes: self.config.checkpoint_limit_bytes,
             files: self.config.checkpoint_files_limit.min(MAX_FILES),
+        }
+    }
+
+    /// Returns the bounds of a checkpoint that is placed here. Another worker may have saved it
+    /// within larger ones, so only that counts which a task may have on this disk.
+    fn bounds_to_restore(&self) -> Bounds {
+        let (bytes, files) = self.config.disk_limits();
+        let files = files.and_then(|files| u32::try_from(files).ok());
+        Bounds {
+            bytes: bytes.unwrap_or(u64::MAX),
+            files: files.unwrap_or(MAX_FILES).min(MAX_FILES),
         }
     }
 

@@ -14,6 +14,8 @@ mod record;
 mod runner;
 #[path = "scripted_master/site.rs"]
 mod site;
+#[path = "scripted_master/states.rs"]
+mod states;
 #[path = "scripted_master/update.rs"]
 mod update;
 
@@ -46,6 +48,10 @@ use site::{
     settings_are_kept_before_they_are_answered_and_told_to_masters_that_know_of_them,
     settings_that_come_faster_than_they_can_be_read_do_not_pile_up,
 };
+use states::{
+    a_state_larger_than_a_worker_saves_is_gone_on_from_as_far_as_its_disk_allows,
+    a_state_whose_copy_on_this_host_is_damaged_is_fetched_again,
+};
 use update::an_order_to_end_counts_while_the_worker_leaves_for_a_new_program;
 use worker::{Choice, Config, WorkerError};
 
@@ -76,6 +82,8 @@ const TESTS: &[(&str, Test)] = tests![
     the_disk_of_a_frozen_task_is_looked_at_once_it_goes_on,
     a_state_that_is_not_whole_is_not_used,
     a_state_that_is_too_large_is_refused_and_the_task_goes_on,
+    a_state_larger_than_a_worker_saves_is_gone_on_from_as_far_as_its_disk_allows,
+    a_state_whose_copy_on_this_host_is_damaged_is_fetched_again,
     an_attempt_stopped_while_its_state_is_placed_leaves_nothing,
     a_shutdown_gives_running_attempts_back_and_says_goodbye,
     what_is_given_back_before_the_welcome_is_said_after_it,
