@@ -536,7 +536,8 @@ impl Workshop {
         let (tree, ended) = watch::channel(false);
         let end = {
             let pumps = async { tokio::join!(out.pump(ended.clone()), err.pump(ended.clone())) };
-            let over = self.disk_limits().until_exceeded(dir.to_owned());
+            let limits = self.disk_limits(&wanted.inputs);
+            let over = limits.until_exceeded(dir.to_owned());
             let end = drive(&mut process, id, keeper.as_ref(), &mut seat, orders, over);
             tokio::pin!(pumps, end);
 
@@ -586,9 +587,15 @@ impl Workshop {
         Ok(ending)
     }
 
-    fn disk_limits(&self) -> DiskLimits {
+    /// Returns the limits of the directory in which these inputs are placed.
+    fn disk_limits(&self, inputs: &BTreeMap<PathBuf, PlacedInput>) -> DiskLimits {
         let (bytes, files) = self.config.disk_limits();
-        DiskLimits { bytes, files }
+        let shared = inputs.values().filter_map(PlacedInput::shared);
+        DiskLimits {
+            bytes,
+            files,
+            shared: Arc::new(shared.collect()),
+        }
     }
 
     /// Gathers the results of the attempt.
@@ -625,7 +632,7 @@ impl Workshop {
             let limit = self.config.output_limit_bytes;
             let dir = dir.to_owned();
             let succeeded = ending.outcome.success();
-            let disk = self.disk_limits();
+            let disk = self.disk_limits(&wanted.inputs);
             let work = move || match disk.exceeded(&dir) {
                 Some(why) => Collected {
                     problem: succeeded.then_some(Outcome::OverLimit(why)),
