@@ -50,9 +50,6 @@ use trees::PlacedTree;
 
 /// The file in which a program may report its progress; the variable `DESKGRID_PROGRESS` names it.
 pub(crate) const PROGRESS_FILE: &str = ".deskgrid-progress";
-/// The time to read on after the whole process tree has ended. Only a foreign process can hold the
-/// pipes open then.
-const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// The variables that tell libraries and languages how many threads to compute with: as many as the
 /// command has processors.
@@ -276,8 +273,8 @@ impl Workshop {
             .await
     }
 
-    /// Places the checkpoint that the attempt starts from. If it is unusable, reports that the
-    /// attempt starts from scratch, and why.
+    /// Places the checkpoint that the attempt starts from. What of it is damaged in the cache is
+    /// fetched again. If it is unusable, reports that the attempt starts from scratch, and why.
     async fn restore(
         &self,
         (id, from): (AttemptId, Option<Saved>),
@@ -285,35 +282,58 @@ impl Workshop {
         orders: &mut UnboundedReceiver<AttemptOrder>,
         say: &Say,
     ) -> Result<Result<(), Outcome>, Dropped> {
-        let fetched = match from {
-            None => Ok(FetchedState::default()),
-            Some(saved) => tokio::select! {
-                fetched = FetchedState::fetch(&self.cache, &saved, self.bounds()) => fetched,
-                () = until_dropped(orders) => return Err(Dropped),
-            },
-        };
+        let dir = dir.join(CHECKPOINT_DIR);
+        let mut placed = self.place_state(from, &dir, orders).await?;
+        for _ in 1..CACHE_TRIES {
+            if !matches!(placed, Ok(Err(NotRestored::Damaged(_)))) {
+                break;
+            }
+            placed = self.place_state(from, &dir, orders).await?;
+        }
 
         // The directory is made in any case, empty where there is no state.
-        let dir = dir.join(CHECKPOINT_DIR);
-        let placed = match fetched {
-            Ok(state) => state.place(&dir).await,
-            Err(why) => FetchedState::default().place(&dir).await.map(|_| Err(why)),
-        };
+        if let Ok(Err(NotRestored::Unusable(why))) = placed {
+            tracing::warn!(attempt = %id, why, "a saved state cannot be used: the attempt starts from scratch");
+            say(MachineEvent::Saving(id, 0, Saving::FromScratch(why)));
+            placed = FetchedState::default().place(&dir).await;
+        }
+
         Ok(match placed {
             Ok(Ok(())) => Ok(()),
-            // The state is whole at the master: a host with room can go on from it.
+            // The state is whole at the master: a host with room can go on from it, or one whose disk is sound.
             Ok(Err(NotRestored::NoRoom(why))) => {
                 Err(Outcome::NoRoom(format!("its saved state: {why}")))
             }
-            Ok(Err(NotRestored::Unusable(why))) => {
-                tracing::warn!(attempt = %id, why, "a saved state cannot be used: the attempt starts from scratch");
-                say(MachineEvent::Saving(id, 0, Saving::FromScratch(why)));
-                Ok(())
+            Ok(Err(NotRestored::Damaged(why) | NotRestored::Unusable(why))) => {
+                let why = format!("its saved state: {why} in this worker's cache, time and again");
+                Err(Outcome::NotStarted(why))
             }
             Err(error) => {
                 let why = format!("its checkpoint directory cannot be made: {error}");
                 Err(fault(link::is_full(&error), why, Outcome::NotStarted))
             }
+        })
+    }
+
+    /// Brings a checkpoint to this host and places it; `None` is an empty one.
+    async fn place_state(
+        &self,
+        from: Option<Saved>,
+        dir: &Path,
+        orders: &mut UnboundedReceiver<AttemptOrder>,
+    ) -> Result<io::Result<Result<(), NotRestored>>, Dropped> {
+        let bounds = self.bounds_to_restore();
+        let fetched = match from {
+            None => Ok(FetchedState::default()),
+            Some(saved) => tokio::select! {
+                fetched = FetchedState::fetch(&self.cache, &saved, bounds) => fetched,
+                () = until_dropped(orders) => return Err(Dropped),
+            },
+        };
+
+        Ok(match fetched {
+            Ok(state) => state.place(dir).await,
+            Err(why) => Ok(Err(why)),
         })
     }
 
@@ -335,10 +355,22 @@ impl Workshop {
         })
     }
 
+    /// Returns the bounds of a checkpoint that is saved here.
     fn bounds(&self) -> Bounds {
         Bounds {
             bytes: self.config.checkpoint_limit_bytes,
             files: self.config.checkpoint_files_limit.min(MAX_FILES),
+        }
+    }
+
+    /// Returns the bounds of a checkpoint that is placed here. Another worker may have saved it
+    /// within larger ones, so only that counts which a task may have on this disk.
+    fn bounds_to_restore(&self) -> Bounds {
+        let (bytes, files) = self.config.disk_limits();
+        let files = files.and_then(|files| u32::try_from(files).ok());
+        Bounds {
+            bytes: bytes.unwrap_or(u64::MAX),
+            files: files.unwrap_or(MAX_FILES).min(MAX_FILES),
         }
     }
 
@@ -501,9 +533,11 @@ impl Workshop {
         let limit = self.config.stream_limit_bytes;
         let mut out = StreamCapture::new(process.stdout.take(), Arc::clone(&live.out), limit);
         let mut err = StreamCapture::new(process.stderr.take(), Arc::clone(&live.err), limit);
+        let (tree, ended) = watch::channel(false);
         let end = {
-            let pumps = async { tokio::join!(out.pump(), err.pump()) };
-            let over = self.disk_limits().until_exceeded(dir.to_owned());
+            let pumps = async { tokio::join!(out.pump(ended.clone()), err.pump(ended.clone())) };
+            let limits = self.disk_limits(&wanted.inputs);
+            let over = limits.until_exceeded(dir.to_owned());
             let end = drive(&mut process, id, keeper.as_ref(), &mut seat, orders, over);
             tokio::pin!(pumps, end);
 
@@ -512,8 +546,10 @@ impl Workshop {
                 _ = &mut pumps => (end.await, true),
                 end = &mut end => (end, false),
             };
-            if !pumped {
-                let _ = tokio::time::timeout(LAST_WORDS, pumps).await;
+            // What the tree has said is kept, however long the disk takes for it.
+            if !pumped && !matches!(end.0, End::Dropped) {
+                tree.send_replace(true);
+                pumps.await;
             }
 
             end
@@ -551,9 +587,15 @@ impl Workshop {
         Ok(ending)
     }
 
-    fn disk_limits(&self) -> DiskLimits {
+    /// Returns the limits of the directory in which these inputs are placed.
+    fn disk_limits(&self, inputs: &BTreeMap<PathBuf, PlacedInput>) -> DiskLimits {
         let (bytes, files) = self.config.disk_limits();
-        DiskLimits { bytes, files }
+        let shared = inputs.values().filter_map(PlacedInput::shared);
+        DiskLimits {
+            bytes,
+            files,
+            shared: Arc::new(shared.collect()),
+        }
     }
 
     /// Gathers the results of the attempt.
@@ -590,7 +632,7 @@ impl Workshop {
             let limit = self.config.output_limit_bytes;
             let dir = dir.to_owned();
             let succeeded = ending.outcome.success();
-            let disk = self.disk_limits();
+            let disk = self.disk_limits(&wanted.inputs);
             let work = move || match disk.exceeded(&dir) {
                 Some(why) => Collected {
                     problem: succeeded.then_some(Outcome::OverLimit(why)),

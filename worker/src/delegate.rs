@@ -20,6 +20,7 @@ use crate::cache::{Cache, Pinned};
 use crate::config::Config;
 use crate::engine::{CrashRules, Engine, Spooled};
 use crate::error::WorkerError;
+use crate::given_back::GivenBackFile;
 use crate::lock;
 use crate::machine::{AttemptEnding, MachineEvent};
 use crate::peers::InputPeers;
@@ -213,6 +214,7 @@ impl Delegate {
             desk,
             inputs,
         } = self;
+        let given_back = GivenBackFile::below(&dir);
         let engine = Engine::new(
             facts.slots as usize,
             Span::ZERO,
@@ -221,12 +223,17 @@ impl Delegate {
             CrashRules::KEPT,
         )
         .lending(facts.lends)
-        .staging_in_slots();
+        .staging_in_slots()
+        .owing(given_back.read());
         let (spool, spooling) =
             writer::start(spool, moment, desk.tell.clone()).map_err(WorkerError::Spool)?;
 
-        let mut shell =
-            DelegateShell::new((engine, facts), executor, (spool, spooling), desk.clone());
+        let mut shell = DelegateShell::new(
+            (engine, facts),
+            executor,
+            (spool, spooling),
+            (desk.clone(), given_back),
+        );
         shell.resume(begun);
 
         let session = session::keep(

@@ -16,6 +16,7 @@ use common::wire::worker::{Delivery, ToMaster, ToWorker};
 use common::{AttemptId, Completion, Span, Time};
 
 pub use crate::elsewhere::Highest;
+use crate::given_back::{GivenBack, UnheardReturns};
 use crate::machine::Machine;
 pub use crate::machine::{Action, AttemptEnding, MachineEvent};
 pub use crate::owner::policy::Decision;
@@ -68,7 +69,8 @@ pub enum EngineOutput {
     /// Act on an attempt, or on the worker: stage, start, freeze, thaw, end, save, drop, discard,
     /// leave.
     Act(Action),
-    /// Tell the master, where there is a connection; else it is of no use any more.
+    /// Tell the master, where there is a connection; else it is of no use any more, or is said again
+    /// over the next one.
     Say(ToMaster),
     /// Make a completion durable.
     Keep(Completion),
@@ -87,6 +89,8 @@ pub struct Engine {
     laws: CrashRules,
     /// The result of the newest checkpoint of each attempt.
     saved: BTreeMap<AttemptId, (u32, Saving)>,
+    /// The attempts given back of which the master may not know.
+    unheard: UnheardReturns,
     /// Spooled completions still to be read and sent over this connection.
     backlog: Vec<AttemptId>,
     /// The completions that the last greeting listed. No word of the master drops another one: it
@@ -117,6 +121,7 @@ impl Engine {
             machine,
             laws,
             saved,
+            unheard: UnheardReturns::default(),
             backlog,
             greeted: BTreeSet::new(),
             connected: false,
@@ -136,6 +141,18 @@ impl Engine {
     pub(crate) fn staging_in_slots(mut self) -> Self {
         self.machine.stage_in_slots();
         self
+    }
+
+    /// Goes on with what an earlier run gave back, of which the master may not know.
+    #[must_use]
+    pub(crate) fn owing(mut self, left: Vec<GivenBack>) -> Self {
+        self.unheard = UnheardReturns::resumed(left);
+        self
+    }
+
+    /// Returns what was given back, and the master may not know of.
+    pub(crate) fn owes(&self) -> Vec<GivenBack> {
+        self.unheard.left()
     }
 
     /// Sets the time after which a frozen command is given back.
@@ -171,36 +188,27 @@ impl Engine {
 
     /// Returns the first message of a connection, [`ToMaster::Hello`].
     pub fn hello(&mut self, now: Time, facts: HostFacts, status: Status) -> ToMaster {
-        let held = self.held(now);
+        let held = self.machine.held(now);
         let ended = held.iter().filter(|held| held.phase == Phase::Ended);
         self.greeted = ended.map(|held| held.attempt).collect();
 
+        // What is not listed counts as lost: that it was given back would be heard too late.
+        let held = held.into_iter().chain(self.unheard.held());
         ToMaster::Hello {
             versions: Versions::ours(),
             facts: Box::new(facts),
             status,
-            held,
+            held: bounded(held.collect()),
         }
     }
 
     /// Returns a heartbeat, to be sent at regular intervals.
-    pub fn heartbeat(&self, now: Time, status: Status) -> ToMaster {
+    pub fn heartbeat(&mut self, now: Time, status: Status) -> ToMaster {
+        self.unheard.beats();
         ToMaster::Heartbeat {
             status,
-            held: self.held(now),
+            held: bounded(self.machine.held(now)),
         }
-    }
-
-    fn held(&self, now: Time) -> Vec<HeldAttempt> {
-        let mut held = self.machine.held(now);
-        if held.len() > MAX_HELD {
-            tracing::warn!(
-                held = held.len(),
-                "more attempts are held than a message can list"
-            );
-            held.truncate(MAX_HELD);
-        }
-        held
     }
 
     /// Takes one input.
@@ -222,6 +230,8 @@ impl Engine {
                         saving,
                     })
                 }));
+                let again = self.unheard.said_again().into_iter();
+                out.extend(again.map(EngineOutput::Say));
             }
             EngineInput::Down => {
                 self.connected = false;
@@ -277,7 +287,10 @@ impl Engine {
                 MachineEvent::Hold(attempts, frozen)
             }
             ToWorker::Acknowledged(attempts) => MachineEvent::Acknowledged(attempts),
-            ToWorker::Beat { abandon } => return self.abandon(now, abandon, out),
+            ToWorker::Beat { abandon } => {
+                self.unheard.answered();
+                return self.abandon(now, abandon, out);
+            }
             ToWorker::Goodbye
             | ToWorker::Kept { .. }
             | ToWorker::SendEvery(_)
@@ -345,9 +358,11 @@ impl Engine {
                     }));
                 }
                 Action::Return(attempts, why) => {
+                    self.unheard.returned(&attempts, &why);
                     out.push(EngineOutput::Say(ToMaster::Returned { attempts, why }));
                 }
                 Action::Spent(spent) => {
+                    self.unheard.spent(spent);
                     out.push(EngineOutput::Say(ToMaster::Spent(spent)));
                 }
                 Action::Report(held) => out.push(EngineOutput::Say(ToMaster::Phases(held))),
@@ -373,6 +388,18 @@ impl Engine {
         }
         out.push(EngineOutput::Keep(completion));
     }
+}
+
+/// Cuts a list of held attempts to what a message takes.
+fn bounded(mut held: Vec<HeldAttempt>) -> Vec<HeldAttempt> {
+    if held.len() > MAX_HELD {
+        tracing::warn!(
+            held = held.len(),
+            "more attempts are held than a message can list"
+        );
+        held.truncate(MAX_HELD);
+    }
+    held
 }
 
 #[cfg(test)]
@@ -461,7 +488,7 @@ mod tests {
             let mut engine = engine(runs);
             greets(&mut engine);
             forgets(&mut engine, welcome(&[id(1)]));
-            assert!(engine.held(Time(4)).is_empty(), "runs: {runs}");
+            assert!(engine.machine.held(Time(4)).is_empty(), "runs: {runs}");
         }
     }
 
@@ -501,5 +528,26 @@ mod tests {
             acts(&mut engine, 200, tick()),
             [Action::Save(id(1)), Action::Kill(id(1))]
         );
+    }
+
+    #[test]
+    fn what_is_given_back_unheard_is_listed_and_said_over_the_next_connection() {
+        let mut engine = engine(true);
+        let evicted = Decision::Evict(YieldReason::LowMemory);
+        happens(&mut engine, MachineEvent::Decided(evicted));
+        ends(&mut engine);
+        assert!(engine.machine.holds_nothing());
+        assert_eq!(greets(&mut engine), Phase::Ended);
+
+        let mut out = Vec::new();
+        engine.step(Time(4), EngineInput::Up, &mut out);
+        let said = matches!(
+            &out[..],
+            [
+                EngineOutput::Say(ToMaster::Returned { attempts, .. }),
+                EngineOutput::Say(ToMaster::Spent(spent)),
+            ] if *attempts == [id(1)] && spent.attempt == id(1)
+        );
+        assert!(said, "{out:?}");
     }
 }

@@ -3,7 +3,7 @@
 //! connections and crashes.
 //!
 //! The deciding part is pure (`machine`); the acting parts are around it: `session` talks to the
-//! master, `attempt` runs an attempt, `spool` keeps finished results, `cache` keeps inputs,
+//! master, `attempt` runs an attempt, `spool` keeps finished results, `given_back` what is given back, `cache` keeps inputs,
 //! `record` notes the availability of the host, `diary` its day for the owner, [`owner`] watches for the owner, [`os`] holds
 //! everything that differs between systems, and `worker` ties them together. Scheduling is the
 //! master's.
@@ -32,6 +32,7 @@ mod elsewhere;
 pub mod engine;
 mod error;
 mod facts;
+mod given_back;
 mod lock;
 mod machine;
 pub mod os;

@@ -37,6 +37,7 @@ use crate::confinement::{InForce, NetworkRule};
 use crate::control::{self, ControlQuestion, ReportSources};
 use crate::engine::{CrashRules, Engine, EngineInput as Told, EngineOutput};
 use crate::error::WorkerError;
+use crate::given_back::GivenBackFile;
 use crate::machine::{Action, MachineEvent};
 use crate::os::{self, Accounts, files};
 use crate::owner::guard::Guard;
@@ -148,15 +149,15 @@ pub async fn run(
     announce(&facts);
 
     let gauge = Gauge::new(facts.slots, facts.cores);
-    let grace = config.grace.span();
     let engine = Engine::new(
         facts.slots as usize,
-        grace,
+        config.grace.span(),
         site.patience(),
         spool.ids(),
         CrashRules::KEPT,
     )
-    .lending(facts.lends);
+    .lending(facts.lends)
+    .owing(GivenBackFile::below(&dir).read());
 
     let policy = watch_owner(&site, &dir, &room, &tell)?;
 
@@ -194,6 +195,7 @@ pub async fn run(
         peers,
         spool,
         spooling,
+        given_back: GivenBackFile::below(&dir),
         tell,
         attempts: BTreeMap::new(),
         lookers: Arc::new(Semaphore::new(LOOKERS)),
@@ -346,6 +348,7 @@ struct Shell {
     peers: Arc<InputPeers>,
     spool: threads::Sender<SpoolRequest>,
     spooling: SpoolThread,
+    given_back: GivenBackFile,
     tell: UnboundedSender<LoopInput>,
     attempts: BTreeMap<AttemptId, AttemptHandle>,
     /// The turns of those who look at the output of attempts.
@@ -468,9 +471,12 @@ impl Shell {
 
         let book = self.book.clone();
         let day = self.day;
+        let owes = self.engine.owes();
+        let given_back = self.given_back;
         let _ = tokio::time::timeout(
             LAST_DELIVERY,
             tokio::task::spawn_blocking(move || {
+                given_back.write(&owes);
                 book.close();
                 day.close();
             }),
@@ -835,7 +841,8 @@ impl Shell {
             self.shop.keep_farewell(uplink.farewell());
         }
         let status = self.status();
-        self.say(self.engine.heartbeat(self.now(), status));
+        let beat = self.engine.heartbeat(self.now(), status);
+        self.say(beat);
     }
 
     /// Returns the present status of the host.

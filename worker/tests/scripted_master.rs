@@ -7,11 +7,15 @@
 #[path = "scripted_master/disk.rs"]
 mod disk;
 mod door;
+#[path = "scripted_master/given_back.rs"]
+mod given_back;
 #[path = "scripted_master/record.rs"]
 mod record;
 mod runner;
 #[path = "scripted_master/site.rs"]
 mod site;
+#[path = "scripted_master/states.rs"]
+mod states;
 #[path = "scripted_master/update.rs"]
 mod update;
 
@@ -33,12 +37,20 @@ use common::wire::{Refusal, RefusalCode};
 use common::{AttemptId, BlobRef, Content, Span, Time};
 use disk::the_disk_of_a_frozen_task_is_looked_at_once_it_goes_on;
 use door::{Master, PATIENCE, Worker, command, id, no_attempt_left, pid, sh, state, until, within};
+use given_back::{
+    what_a_worker_gives_back_as_it_ends_unheard_is_said_by_its_next_run,
+    what_is_given_back_before_the_welcome_is_said_after_it,
+};
 use link::{BlobStore, Identity};
 use record::what_was_recorded_is_sent_until_it_is_kept;
 use site::{
     of_settings_in_a_row_the_last_ones_hold_and_are_answered_last,
     settings_are_kept_before_they_are_answered_and_told_to_masters_that_know_of_them,
     settings_that_come_faster_than_they_can_be_read_do_not_pile_up,
+};
+use states::{
+    a_state_larger_than_a_worker_saves_is_gone_on_from_as_far_as_its_disk_allows,
+    a_state_whose_copy_on_this_host_is_damaged_is_fetched_again,
 };
 use update::an_order_to_end_counts_while_the_worker_leaves_for_a_new_program;
 use worker::{Choice, Config, WorkerError};
@@ -70,8 +82,12 @@ const TESTS: &[(&str, Test)] = tests![
     the_disk_of_a_frozen_task_is_looked_at_once_it_goes_on,
     a_state_that_is_not_whole_is_not_used,
     a_state_that_is_too_large_is_refused_and_the_task_goes_on,
+    a_state_larger_than_a_worker_saves_is_gone_on_from_as_far_as_its_disk_allows,
+    a_state_whose_copy_on_this_host_is_damaged_is_fetched_again,
     an_attempt_stopped_while_its_state_is_placed_leaves_nothing,
     a_shutdown_gives_running_attempts_back_and_says_goodbye,
+    what_is_given_back_before_the_welcome_is_said_after_it,
+    what_a_worker_gives_back_as_it_ends_unheard_is_said_by_its_next_run,
     a_refused_worker_says_why_and_tries_again_until_it_is_let_in,
     two_workers_never_share_a_directory,
     noops_are_acknowledged_by_the_thousand,

@@ -487,14 +487,16 @@ impl World {
 
     /// It is time for a heartbeat.
     pub(super) fn beat(&mut self, w: usize, connection: u64, every: Span) {
-        let node = &self.workers[w];
+        let node = &mut self.workers[w];
         if node.welcome() != Some(connection) {
             return;
         }
-        let Some(process) = &node.process else { return };
-        let message = process
-            .engine
-            .heartbeat(node.clock(self.now), node.status());
+        let clock = node.clock(self.now);
+        let status = node.status();
+        let Some(process) = &mut node.process else {
+            return;
+        };
+        let message = process.engine.heartbeat(clock, status);
         self.say(w, &message);
         self.later(every, What::Beat(w, self.workers[w].run, connection, every));
     }

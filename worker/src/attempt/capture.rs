@@ -14,6 +14,8 @@ use common::Content;
 use common::attempt::Stream;
 use common::content::MAX_INLINE;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::live::LiveStream;
 use crate::blocking::{behind, off};
@@ -26,6 +28,11 @@ const PIECE: usize = 64 * 1024;
 /// meanwhile.
 const DROP_PAUSE: Duration = Duration::from_millis(10);
 const DROP_PIPE: usize = 1024 * 1024;
+/// The longest time that more is waited for after the whole process tree has ended. Only a foreign
+/// process can hold the pipe open then. The worker's own writes do not count.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// The most that is read then, in bytes: twice what a pipe holds. More is a foreign process's.
+const LAST_BYTES: usize = 2 * 1024 * 1024;
 
 /// One stream of one attempt.
 #[derive(Debug)]
@@ -41,6 +48,63 @@ pub(super) struct StreamCapture {
     dropped: u64,
     /// The error at which the file stopped to take more.
     failed: Option<io::Error>,
+}
+
+/// What of a stream is still read once the process tree has ended.
+struct LastWords {
+    /// Whether it has.
+    ended: watch::Receiver<bool>,
+    /// The time that more is waited for, all waits together.
+    left: Duration,
+    /// The bytes that may still come.
+    bytes: usize,
+}
+
+impl LastWords {
+    fn after(ended: watch::Receiver<bool>) -> Self {
+        Self {
+            ended,
+            left: LAST_WORDS,
+            bytes: LAST_BYTES,
+        }
+    }
+
+    /// Waits for `read`; `None` where that takes too long, since the process tree has ended.
+    async fn wait<T>(
+        &mut self,
+        read: impl Future<Output = io::Result<T>>,
+    ) -> io::Result<Option<T>> {
+        let mut since = None;
+        let left = self.left;
+        let ended = &mut self.ended;
+        let quiet = async {
+            let unknown = ended.wait_for(|ended| *ended).await.is_err();
+            if unknown {
+                std::future::pending::<()>().await;
+            }
+            since = Some(Instant::now());
+            tokio::time::sleep(left).await;
+        };
+
+        // What is there counts, also where there is no time left.
+        let got = tokio::select! {
+            biased;
+            got = read => got.map(Some),
+            () = quiet => Ok(None),
+        };
+        if let Some(since) = since {
+            self.left = left.saturating_sub(since.elapsed());
+        }
+        got
+    }
+
+    /// Counts bytes that were read, and returns whether more may be.
+    fn count(&mut self, bytes: usize) -> bool {
+        if *self.ended.borrow() {
+            self.bytes = self.bytes.saturating_sub(bytes);
+        }
+        self.bytes > 0
+    }
 }
 
 impl StreamCapture {
@@ -60,51 +124,61 @@ impl StreamCapture {
         }
     }
 
-    /// Reads until every writer has closed the stream. Safe to cancel.
-    pub(super) async fn pump(&mut self) {
-        if let Err(error) = self.pump_all().await {
+    /// Reads until every writer has closed the stream. Once the process tree has `ended`, what it has
+    /// written is read to its end, and foreign writers are waited for no longer than [`LAST_WORDS`].
+    /// If this is dropped before, some of the stream is lost.
+    pub(super) async fn pump(&mut self, ended: watch::Receiver<bool>) {
+        let mut last = LastWords::after(ended);
+        if let Err(error) = self.pump_all(&mut last).await {
             tracing::warn!(path = %self.path.display(), %error, "an output stream could not be kept whole");
         }
     }
 
-    async fn pump_all(&mut self) -> io::Result<()> {
-        let Some(pipe) = &mut self.pipe else {
-            return Ok(());
-        };
+    async fn pump_all(&mut self, last: &mut LastWords) -> io::Result<()> {
         let inline = self.limit.min(MAX_INLINE as u64) as usize;
         while self.head.len() <= inline {
-            let before = self.head.len();
-            if pipe.read_buf(&mut self.head).await? == 0 {
-                self.pipe = None;
+            let Some(pipe) = &mut self.pipe else {
                 return Ok(());
+            };
+            let before = self.head.len();
+            match last.wait(pipe.read_buf(&mut self.head)).await? {
+                None => return Ok(()),
+                Some(0) => self.pipe = None,
+                Some(_) => self.live.push(&self.head[before..]),
             }
-            self.live.push(&self.head[before..]);
         }
 
         let mut piece = vec![0; PIECE];
         if self.limit <= MAX_INLINE as u64 {
             self.dropped = (self.head.len() - inline) as u64;
             self.head.truncate(inline);
-            return self.throw_away(&mut piece).await;
+            return self.throw_away(&mut piece, last).await;
         }
 
         while self.file.is_some() || self.begin_file().await {
             let Some(pipe) = &mut self.pipe else {
                 return Ok(());
             };
-            let count = pipe.read(&mut piece).await?;
-            if count == 0 {
-                self.pipe = None;
-                return Ok(());
-            }
+            let count = match last.wait(pipe.read(&mut piece)).await? {
+                None => return Ok(()),
+                Some(0) => {
+                    self.pipe = None;
+                    return Ok(());
+                }
+                Some(count) => count,
+            };
+
             let kept = self.keep(&piece[..count]).await;
             self.live.push(&piece[..count]);
+            if !last.count(count) {
+                return Ok(());
+            }
             if !kept {
                 break;
             }
         }
 
-        self.throw_away(&mut piece).await
+        self.throw_away(&mut piece, last).await
     }
 
     /// Opens the file and moves the bytes in memory to it; returns false if it cannot.
@@ -151,7 +225,7 @@ impl StreamCapture {
         rest.is_empty()
     }
 
-    async fn throw_away(&mut self, piece: &mut [u8]) -> io::Result<()> {
+    async fn throw_away(&mut self, piece: &mut [u8], last: &mut LastWords) -> io::Result<()> {
         let large = self
             .pipe
             .as_ref()
@@ -163,6 +237,9 @@ impl StreamCapture {
                 Ok(count) => {
                     self.live.push(&piece[..count]);
                     self.dropped += count as u64;
+                    if !last.count(count) {
+                        return Ok(());
+                    }
                     unpaused += count;
                     // Whoever writes as fast as this reads would have the runtime for itself.
                     if unpaused >= DROP_PIPE {
@@ -177,7 +254,9 @@ impl StreamCapture {
                         tokio::time::sleep(DROP_PAUSE).await;
                         unpaused = 0;
                     }
-                    pipe.readable().await?;
+                    if last.wait(pipe.readable()).await?.is_none() {
+                        return Ok(());
+                    }
                 }
                 Err(error) => return Err(error),
             }
@@ -258,6 +337,12 @@ mod tests {
 
     /// Captures `written` with this limit, and returns what is kept.
     async fn capture(written: Vec<u8>, limit: u64) -> (Vec<u8>, bool, u64) {
+        capture_of(false, written, limit).await
+    }
+
+    /// The same of a process tree that has ended, or may write more.
+    async fn capture_of(ended: bool, written: Vec<u8>, limit: u64) -> (Vec<u8>, bool, u64) {
+        let (_tree, ended) = watch::channel(ended);
         let dir = tempfile::tempdir().unwrap();
         let blobs = Arc::new(Blobs::open(&dir.path().join("blobs")).unwrap());
         let (read, mut write) = pipe().await;
@@ -267,7 +352,7 @@ mod tests {
         });
         let live = LiveStream::new(dir.path().join("out"));
         let mut capture = StreamCapture::new(Some(read), live, limit);
-        tokio::time::timeout(Duration::from_secs(20), capture.pump())
+        tokio::time::timeout(Duration::from_secs(20), capture.pump(ended))
             .await
             .unwrap();
 
@@ -305,8 +390,9 @@ mod tests {
         };
         let writers = [(); 6].map(|()| flood(write.try_clone().unwrap()));
         drop(write);
+        let (_tree, ended) = watch::channel(false);
         tokio::select! {
-            _ = capture.pump() => panic!("the writers go on"),
+            _ = capture.pump(ended) => panic!("the writers go on"),
             () = tokio::time::sleep(Duration::from_millis(500)) => {}
         }
 
@@ -317,6 +403,52 @@ mod tests {
         drop(capture);
         for writer in writers {
             writer.join().unwrap();
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_end_of_a_stream_is_kept_however_long_the_disk_takes() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(1)
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            // The only thread that writes files is busy for longer than anybody else is waited for.
+            let stalled = tokio::task::spawn_blocking(|| std::thread::sleep(2 * LAST_WORDS));
+            let bytes: Vec<u8> = (0..300_000).map(|i| (i % 251) as u8).collect();
+            let kept = capture_of(true, bytes.clone(), 1 << 20).await;
+            assert!(kept == (bytes, true, 0), "{} bytes", kept.0.len());
+            stalled.await.unwrap();
+        });
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn foreign_writers_do_not_hold_up_the_end_of_a_stream() {
+        use std::io::Write;
+        for floods in [false, true] {
+            let (read, mut write) = std::io::pipe().unwrap();
+            let read = tokio::net::unix::pipe::Receiver::from_owned_fd(read.into()).unwrap();
+            let dir = tempfile::tempdir().unwrap();
+            let blobs = Arc::new(Blobs::open(&dir.path().join("blobs")).unwrap());
+            let live = LiveStream::new(dir.path().join("out"));
+            let mut capture = StreamCapture::new(Some(read), live, 4);
+            write.write_all(b"said").unwrap();
+            let writer = std::thread::spawn(move || {
+                while floods && write.write_all(&[0; PIECE]).is_ok() {}
+                write
+            });
+
+            let (_tree, ended) = watch::channel(true);
+            tokio::time::timeout(Duration::from_secs(20), capture.pump(ended))
+                .await
+                .unwrap();
+            let stream = capture.finish(&blobs).await.unwrap();
+            assert_eq!(stream.content, Content::Inline(b"said".to_vec()));
+            assert_eq!(stream.dropped > 0, floods);
+            drop(writer.join().unwrap());
         }
     }
 

@@ -1,11 +1,15 @@
 //! The disk space that an attempt takes: checked at intervals while it runs and is not frozen, and
 //! before its outputs are collected. The length of a single file and the standard streams have limits of their own.
 
-use common::units::Bytes;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use common::units::Bytes;
+
+use crate::os::FileStamp;
 use crate::os::files::{self, SeenEntry};
 
 /// The shortest and the longest pause before the next check.
@@ -15,24 +19,27 @@ const LATEST: Duration = Duration::from_secs(60);
 const SHARE: u32 = 100;
 
 /// The limits of an attempt's directory; `None` means no limit.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct DiskLimits {
     /// Disk space, in bytes. A hole in a file takes none.
     pub bytes: Option<u64>,
     /// The number of files and directories.
     pub files: Option<u64>,
+    /// The files whose content is also the cache's. They take no disk space of the attempt's while
+    /// they are as they were.
+    pub shared: Arc<BTreeSet<FileStamp>>,
 }
 
 impl DiskLimits {
     /// Returns the limit that is exceeded below `dir` after the attempt, in words, or `None`. Stops
     /// counting once it knows.
-    pub(super) fn exceeded(self, dir: &Path) -> Option<String> {
+    pub(super) fn exceeded(&self, dir: &Path) -> Option<String> {
         self.count(dir).exceeded
     }
 
     /// As [`Self::exceeded`], while processes of the attempt run: they may hold removed files, which are
     /// looked for among all processes of the system.
-    fn exceeded_by_running(self, dir: &Path) -> Option<String> {
+    fn exceeded_by_running(&self, dir: &Path) -> Option<String> {
         let mut count = self.count(dir);
         if count.exceeded.is_none() && self.bytes.is_some() {
             count.take(files::removed_below(dir));
@@ -41,7 +48,7 @@ impl DiskLimits {
         count.exceeded
     }
 
-    fn count(self, dir: &Path) -> DiskCount {
+    fn count(&self, dir: &Path) -> DiskCount<'_> {
         let mut count = DiskCount {
             limits: self,
             bytes: 0,
@@ -60,10 +67,11 @@ impl DiskLimits {
         let mut pause = SOONEST;
         loop {
             tokio::time::sleep(pause).await;
+            let limits = self.clone();
             let dir = dir.clone();
             let look = move || {
                 let start = Instant::now();
-                (self.exceeded_by_running(&dir), start.elapsed())
+                (limits.exceeded_by_running(&dir), start.elapsed())
             };
             match tokio::task::spawn_blocking(look).await {
                 Ok((Some(why), _)) => return why,
@@ -75,19 +83,21 @@ impl DiskLimits {
 }
 
 /// The usage counted so far.
-struct DiskCount {
-    limits: DiskLimits,
+struct DiskCount<'a> {
+    limits: &'a DiskLimits,
     bytes: u64,
     files: u64,
     exceeded: Option<String>,
 }
 
-impl DiskCount {
+impl DiskCount<'_> {
     fn add(&mut self, seen: SeenEntry) -> ControlFlow<()> {
         match seen {
-            SeenEntry::Entry(bytes) => {
+            SeenEntry::Entry(bytes, stamp) => {
                 self.files += 1;
-                self.take(bytes);
+                if !stamp.is_some_and(|stamp| self.limits.shared.contains(&stamp)) {
+                    self.take(bytes);
+                }
             }
             SeenEntry::TooDeep => {
                 self.exceeded =
@@ -125,10 +135,42 @@ mod tests {
 
     use super::*;
 
+    fn limits(bytes: Option<u64>, files: Option<u64>) -> DiskLimits {
+        DiskLimits {
+            bytes,
+            files,
+            shared: Arc::default(),
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn shared_files_do_not_count_until_they_are_changed() {
+        use std::io::Write;
+
+        let dir = tempfile::tempdir().unwrap();
+        let input = dir.path().join("input");
+        fs::write(&input, vec![1; 100_000]).unwrap();
+        let stamp = crate::os::stamp_of(&fs::symlink_metadata(&input).unwrap());
+        let limits = DiskLimits {
+            shared: Arc::new(BTreeSet::from([stamp])),
+            ..limits(Some(90_000), Some(1))
+        };
+        assert_eq!(limits.exceeded(dir.path()), None);
+
+        let other = dir.path().join("other");
+        fs::rename(&input, &other).unwrap();
+        assert_eq!(limits.exceeded(dir.path()), None, "the same file");
+        let mut file = File::options().append(true).open(&other).unwrap();
+        file.write_all(b"more").unwrap();
+        let why = limits.exceeded(dir.path());
+        assert!(why.unwrap().contains("87.9 KiB"));
+    }
+
     #[test]
     fn files_and_bytes_are_counted_and_holes_are_not() {
         let dir = tempfile::tempdir().unwrap();
-        let exceeded = |bytes, files| DiskLimits { bytes, files }.exceeded(dir.path());
+        let exceeded = |bytes, files| limits(bytes, files).exceeded(dir.path());
         fs::create_dir(dir.path().join("d")).unwrap();
         fs::write(dir.path().join("d/a"), vec![1; 100_000]).unwrap();
 
@@ -151,7 +193,6 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
 
         let dir = tempfile::tempdir().unwrap();
-        let limits = |bytes, files| DiskLimits { bytes, files };
         let exceeded = |bytes, files| limits(bytes, files).exceeded_by_running(dir.path());
         let mut file = File::create(dir.path().join("gone")).unwrap();
         file.write_all(&[1; 100_000]).unwrap();

@@ -35,6 +35,8 @@ pub(super) struct PlacedInput {
     pub stamp: FileStamp,
     /// The worker's file that the task is to see at the path; it stays while this value exists.
     shown: Option<Pinned>,
+    /// Whether its content on the disk is that of the worker's file.
+    shares: bool,
 }
 
 impl Placing {
@@ -105,10 +107,13 @@ impl Placing {
 
         let mut shown = None;
         let mut whole = true;
+        let mut shares = false;
         if large && share(&from, &file, &mut whole)? {
+            shares = true;
         } else if whole && shared && self.sharing == Sharing::Mount {
             shown = Some(from);
         } else if whole && shared && self.sharing == Sharing::Link && link(&from, &to) {
+            shares = true;
         } else if whole {
             whole = from.copy_to(&mut file)?;
         }
@@ -122,6 +127,7 @@ impl Placing {
             path: input.path.clone(),
             stamp: stamp_of(&fs::symlink_metadata(&to)?),
             shown,
+            shares,
         }))
     }
 }
@@ -154,12 +160,75 @@ impl PlacedInput {
             path: path.parse().unwrap(),
             stamp: stamp_of(meta),
             shown: None,
+            shares: false,
         }
+    }
+
+    /// Returns the stamp of an input whose content on the disk is that of the worker's file.
+    pub(super) fn shared(&self) -> Option<FileStamp> {
+        self.shares.then_some(self.stamp)
     }
 
     /// Returns the worker's file that the task is to see in this input's place, if there is one.
     pub(super) fn shown(&self) -> Option<(OsString, String)> {
         let from = self.shown.as_ref()?.path().into_os_string();
         Some((from, self.path.as_str().to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn an_input_that_shares_its_content_with_the_cache_takes_no_disk_of_the_tasks() {
+        use std::io::Read;
+        use std::sync::Arc;
+
+        use tokio::sync::watch;
+
+        use super::super::disk::DiskLimits;
+        use super::*;
+        use crate::cache::Cache;
+        use crate::peers::InputPeers;
+
+        let top = tempfile::tempdir().unwrap();
+        let places = ["cache", "trees", "attempt"].map(|name| top.path().join(name));
+        let [store, trees, home] = &places;
+        fs::create_dir(home).unwrap();
+        let blobs = link::BlobStore::open(store).unwrap();
+        let large = blobs.add_reader(io::repeat(7).take(LARGE)).unwrap();
+        let small = blobs.add_reader(&b"small"[..]).unwrap();
+        let peers = Arc::new(InputPeers::new(&crate::Config::default()));
+        let master = watch::channel(None).1;
+        let cache = Arc::new(Cache::open((store, trees), 1 << 30, master, peers).unwrap());
+
+        let mut inputs = Vec::new();
+        for (path, blob) in [("large", large), ("small", small)] {
+            let input = StagedInput {
+                path: path.parse().unwrap(),
+                blob,
+                kind: StagedKind::File,
+            };
+            inputs.push((cache.fetch(blob).await.unwrap(), input));
+        }
+        let placing = Placing {
+            sharing: Sharing::Link,
+            own: BTreeSet::new(),
+        };
+        let (placed, damaged) = placing.place(inputs, home).await.unwrap();
+        assert!(damaged.is_empty());
+
+        let shares: Vec<_> = placed
+            .iter()
+            .map(|input| input.shared().is_some())
+            .collect();
+        assert_eq!(shares, [true, false]);
+        let shared: BTreeSet<_> = placed.iter().filter_map(PlacedInput::shared).collect();
+        let limits = DiskLimits {
+            bytes: Some(1 << 20),
+            files: None,
+            shared: Arc::new(shared),
+        };
+        assert_eq!(limits.exceeded(home), None);
     }
 }

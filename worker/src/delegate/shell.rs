@@ -18,8 +18,10 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::{DelegateInput, Desk, Executor, Report};
+use crate::blocking::off;
 use crate::engine::{Engine, EngineInput, EngineOutput, SpoolRequest, Spooled};
 use crate::error::WorkerError;
+use crate::given_back::GivenBackFile;
 use crate::machine::{Action, AttemptEnding, MachineEvent};
 use crate::os;
 use crate::session::{SessionEvent, Uplink};
@@ -45,6 +47,7 @@ pub(super) struct DelegateShell<E> {
     facts: HostFacts,
     spool: threads::Sender<SpoolRequest>,
     spooling: SpoolThread,
+    given_back: GivenBackFile,
     desk: Desk,
     /// Each [`Assignment`] of the master that is not begun.
     orders: BTreeMap<AttemptId, Assignment>,
@@ -66,7 +69,7 @@ impl<E: Executor> DelegateShell<E> {
         (engine, facts): (Engine, HostFacts),
         executor: E,
         (spool, spooling): (threads::Sender<SpoolRequest>, SpoolThread),
-        desk: Desk,
+        (desk, given_back): (Desk, GivenBackFile),
     ) -> Self {
         Self {
             engine,
@@ -74,6 +77,7 @@ impl<E: Executor> DelegateShell<E> {
             facts,
             spool,
             spooling,
+            given_back,
             desk,
             orders: BTreeMap::new(),
             live: BTreeSet::new(),
@@ -186,6 +190,9 @@ impl<E: Executor> DelegateShell<E> {
             uplink.close().await;
         }
 
+        let owes = self.engine.owes();
+        let given_back = self.given_back;
+        let _ = off(move || given_back.write(&owes)).await;
         drop(self.spool);
         self.spooling.finish().await;
         match self.live.len() {
@@ -213,7 +220,8 @@ impl<E: Executor> DelegateShell<E> {
 
     fn beat(&mut self) {
         let status = self.status();
-        self.say(self.engine.heartbeat(self.now(), status));
+        let beat = self.engine.heartbeat(self.now(), status);
+        self.say(beat);
     }
 
     fn owner(&self) -> OwnerState {

@@ -98,10 +98,11 @@ impl OwnerDay {
                 self.ended(&Spent::of(completion), how);
             }
             EngineOutput::Say(ToMaster::Spent(spent)) => {
-                self.ended(spent, TaskEnd::GivenBack);
-                if self
-                    .decision
-                    .is_some_and(|decision| decision.reason().is_some())
+                let new = self.ended(spent, TaskEnd::GivenBack);
+                if new
+                    && self
+                        .decision
+                        .is_some_and(|decision| decision.reason().is_some())
                 {
                     self.notices.given_back();
                 }
@@ -116,9 +117,10 @@ impl OwnerDay {
         }
     }
 
-    fn ended(&mut self, spent: &Spent, how: TaskEnd) {
+    /// Notes an end, and returns whether it is news.
+    fn ended(&mut self, spent: &Spent, how: TaskEnd) -> bool {
         let times = (spent.ran, spent.suspended);
-        self.diary.ended(wall_clock(), spent.attempt, how, times);
+        self.diary.ended(wall_clock(), spent.attempt, how, times)
     }
 
     /// Reports the day so far.

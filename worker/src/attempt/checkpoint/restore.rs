@@ -1,5 +1,5 @@
 //! Places a checkpoint for an attempt that goes on from it. Every byte is verified as it is copied:
-//! a damaged checkpoint is not used at all.
+//! of a damaged checkpoint nothing is used, and its content can be fetched again.
 
 use std::io;
 use std::path::Path;
@@ -20,6 +20,8 @@ use crate::os::{self, files};
 pub(in crate::attempt) enum NotRestored {
     /// The disk of this host is full: the checkpoint may be used elsewhere, or later.
     NoRoom(String),
+    /// Some of it was damaged in the cache, and is not there any more: it can be fetched again.
+    Damaged(String),
     /// It cannot be used here.
     Unusable(String),
 }
@@ -68,14 +70,14 @@ impl FetchedState {
     }
 
     /// Makes the directory `dir`, and places the checkpoint in it. If that fails, the directory is
-    /// empty. It has to be awaited: dropped, it goes on to write, beside the directory's removal.
+    /// gone. It has to be awaited: dropped, it goes on to write, beside the directory's removal.
     pub(in crate::attempt) async fn place(self, dir: &Path) -> io::Result<Result<(), NotRestored>> {
         let dir = dir.to_owned();
         let work = move || {
             files::make_private_dir(&dir)?;
             let placed = (self.0.iter()).try_for_each(|(from, file)| place(from, file, &dir));
             if placed.is_err() {
-                os::remove_tree(&dir).and_then(|()| files::make_private_dir(&dir))?;
+                os::remove_tree(&dir)?;
             }
             Ok(placed)
         };
@@ -98,14 +100,20 @@ async fn fetch(
     })
 }
 
-fn read(list: &Pinned, expected: BlobRef) -> Result<Manifest, String> {
-    let bytes = std::fs::read(list.path())
-        .map_err(|error| format!("its list of files cannot be read: {error}"))?;
+fn read(list: &Pinned, expected: BlobRef) -> Result<Manifest, NotRestored> {
+    let damaged = || NotRestored::Damaged("its list of files is damaged".to_owned());
+    let bytes = match std::fs::read(list.path()) {
+        Ok(bytes) => bytes,
+        // Another attempt has found it damaged and removed it.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(damaged()),
+        Err(error) => return Err(format!("its list of files cannot be read: {error}").into()),
+    };
+
     if link::content::hash_bytes(&bytes) != expected {
         list.discard();
-        return Err("its list of files is damaged".to_owned());
+        return Err(damaged());
     }
-    Manifest::of_state(&bytes).map_err(|bad| bad.to_string())
+    Manifest::of_state(&bytes).map_err(|bad| bad.to_string().into())
 }
 
 fn place(from: &Pinned, file: &ListedFile, dir: &Path) -> Result<(), NotRestored> {
@@ -117,7 +125,7 @@ fn place(from: &Pinned, file: &ListedFile, dir: &Path) -> Result<(), NotRestored
     };
     match copied() {
         Ok(true) => Ok(()),
-        Ok(false) => Err(format!("`{}` is damaged", file.path).into()),
+        Ok(false) => Err(NotRestored::Damaged(format!("`{}` is damaged", file.path))),
         Err(error) => {
             let why = format!("`{}` cannot be placed: {error}", file.path);
             Err(NotRestored::of(link::is_full(&error), why))

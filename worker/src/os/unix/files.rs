@@ -16,9 +16,13 @@ use std::os::unix::fs::{
     DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt,
 };
 use std::path::{Path, PathBuf};
+#[cfg(target_os = "linux")]
+use std::time::{Duration, UNIX_EPOCH};
 
-use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, openat};
+use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, Stat, openat};
 use rustix::io::Errno;
+
+use crate::os::FileStamp;
 
 /// The unit of `st_blocks`, in bytes, on every file system.
 const BLOCK: u64 = 512;
@@ -237,8 +241,9 @@ pub(crate) fn look_below(dir: &Path, each: &mut dyn FnMut(SeenEntry) -> ControlF
 /// An entry that [`look_below`] visits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SeenEntry {
-    /// A file or directory that takes this much disk, in bytes.
-    Entry(u64),
+    /// A file or directory that takes this much disk, in bytes. The stamp is that of
+    /// [`crate::os::stamp_of`], where files can share their content.
+    Entry(u64, Option<FileStamp>),
     /// A directory nested too deeply to be visited.
     TooDeep,
 }
@@ -267,9 +272,8 @@ fn below(
         let Ok(stat) = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) else {
             continue;
         };
-        each(SeenEntry::Entry(
-            u64::try_from(stat.st_blocks).unwrap_or(0) * BLOCK,
-        ))?;
+        let bytes = u64::try_from(stat.st_blocks).unwrap_or(0) * BLOCK;
+        each(SeenEntry::Entry(bytes, stamp(&stat)))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
             continue;
         }
@@ -282,6 +286,22 @@ fn below(
     }
 
     ControlFlow::Continue(())
+}
+
+/// Returns the stamp of a file; `None` for one that was changed before 1970.
+#[cfg(target_os = "linux")]
+fn stamp(stat: &Stat) -> Option<FileStamp> {
+    let size = u64::try_from(stat.st_size).ok()?;
+    let seconds = u64::try_from(stat.st_mtime).ok()?;
+    let nanos = u32::try_from(stat.st_mtime_nsec).ok()?;
+    let modified = UNIX_EPOCH.checked_add(Duration::new(seconds, nanos));
+    Some((FileId(stat.st_dev, stat.st_ino), size, modified))
+}
+
+/// Returns `None`: files do not share their content here.
+#[cfg(not(target_os = "linux"))]
+fn stamp(_stat: &Stat) -> Option<FileStamp> {
+    None
 }
 
 /// A directory opened for visiting.

@@ -245,7 +245,7 @@ pub(crate) fn look_below(dir: &Path, each: &mut dyn FnMut(SeenEntry) -> std::ops
         .flatten()
     {
         let bytes = entry.metadata().map_or(0, |meta| disk_of(&meta));
-        if each(SeenEntry::Entry(bytes)).is_break() {
+        if each(SeenEntry::Entry(bytes, None)).is_break() {
             return;
         }
     }
@@ -254,8 +254,9 @@ pub(crate) fn look_below(dir: &Path, each: &mut dyn FnMut(SeenEntry) -> std::ops
 /// An entry that [`look_below`] visits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SeenEntry {
-    /// A file or directory that takes so much disk, in bytes.
-    Entry(u64),
+    /// A file or directory that takes so much disk, in bytes; without a stamp, since files do not share
+    /// their content here.
+    Entry(u64, Option<crate::os::FileStamp>),
     /// A directory in more of them than are looked into: none is, here.
     #[allow(dead_code)] // Another system's limit.
     TooDeep,
