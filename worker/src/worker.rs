@@ -129,14 +129,13 @@ pub async fn run(
         Arc::clone(&peers),
     )?);
     peers.serve_from(&cache);
-    let attempts = dir.join(ATTEMPTS);
     facts.confinement = force.level;
     facts.confinement_most = force.most;
     facts.network = force.network != NetworkRule::Never;
 
     let gpus = (!facts.gpus.is_empty()).then_some(facts.lends.gpus);
     let shop = Workshop::open(
-        attempts.clone(),
+        dir.join(ATTEMPTS),
         launcher,
         cache,
         Arc::clone(&blobs),
@@ -144,7 +143,7 @@ pub async fn run(
         (config.clone(), gpus),
         force,
     );
-    let shop = shop.map_err(WorkerError::file("cannot use", attempts))?;
+    let shop = shop.map_err(WorkerError::file("cannot use", dir.join(ATTEMPTS)))?;
     facts.task_disk_mib = mebibytes(config.disk_limit_bytes);
     announce(&facts);
 

@@ -15,8 +15,8 @@ use crate::store::{LiveObject, ObjectName, StoreError};
 /// has for longer, and no note of, is taken for left over (`sweep`).
 const LONGEST_UPLOAD: Span = Span::from_secs(12 * 3_600);
 
-/// The time for which a sweep goes by one answer of a store that other masters can take: a master that stood still
-/// asks again before it removes more.
+/// The time, from the question on, for which a sweep goes by one answer of a store that other masters can take: a
+/// master that stood still asks again before it removes more.
 const ANSWER_COUNTS: Span = Span::from_millis(100);
 
 /// Some content with its last time of use.
@@ -177,16 +177,17 @@ impl Core {
         let mut bytes = 0;
         while !left.is_empty() {
             let hashes: Vec<BlobHash> = left.iter().map(|(blob, _)| blob.hash).collect();
+            let asked = self.store.lease_clock();
             let needed = self.store.needed(&hashes)?;
-            let answered = self.store.lease_clock();
 
             while let Some(old) = left.pop_front() {
                 let hash = old.0.hash;
                 let is_needed = self.is_program(&hash) || needed.contains(&hash);
-                if !is_needed && !(looks_last && self.is_used(&old)) {
+                let stays = is_needed || looks_last && self.is_used(&old);
+                if !stays {
                     bytes += self.remove_unneeded(&old.0)?;
                 }
-                if self.is_long_since(answered) {
+                if self.is_long_since(asked) {
                     break;
                 }
             }
@@ -202,10 +203,10 @@ impl Core {
     }
 
     /// Whether the store has to be asked again, since another master may have it by now.
-    fn is_long_since(&self, answered: Option<Time>) -> bool {
+    fn is_long_since(&self, asked: Option<Time>) -> bool {
         let now = self.store.lease_clock();
-        now.zip(answered)
-            .is_some_and(|(now, answered)| now.since(answered) > ANSWER_COUNTS)
+        now.zip(asked)
+            .is_some_and(|(now, asked)| now.since(asked) > ANSWER_COUNTS)
     }
 
     /// Removes a blob and returns its bytes; 0 if it could not be removed.

@@ -177,7 +177,12 @@ impl World {
     }
 
     fn check(&self) {
-        let held = |id: &AttemptId| self.machine.running.get(id).is_some_and(|run| run.held());
+        let held = |id: &AttemptId| {
+            self.machine
+                .running
+                .get(id)
+                .is_some_and(RunningCommand::held)
+        };
         let running = self
             .places
             .iter()
