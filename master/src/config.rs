@@ -51,7 +51,8 @@ pub struct Config {
     /// The time without a message after which a host's attempts are lost.
     pub lease: ConfigDuration,
     /// The time after which a host that begins none of its tasks, while others have nothing to do,
-    /// loses them and gets no more; so a tenth of the connected hosts within an hour, and not more.
+    /// loses them and gets no more: within an hour a tenth of the connected hosts at most, and one in any case.
+    /// Where more than that, and than two, begin nothing at a time, none is.
     pub begin_within: ConfigDuration,
     /// The work that a host may hold beyond its slots, as time; it matters only for tasks shorter
     /// than this.

@@ -29,32 +29,44 @@ pub(super) struct StuckHosts {
     told: bool,
 }
 
+/// What a host should have begun.
+struct Overdue {
+    /// The time at which it got the first of it.
+    since: Time,
+    attempts: Vec<AttemptId>,
+}
+
 impl StuckHosts {
-    /// Decides whether so many are drained, of so many that are connected: all of them, or none. What
-    /// is not done is logged once.
-    fn drains(&mut self, now: Time, stuck: usize, connected: usize) -> bool {
+    /// Returns how many of so many are drained now, where so many are connected. More than `PART` allows, and
+    /// than two, are none; that is logged once.
+    fn drains(&mut self, now: Time, stuck: usize, connected: usize) -> usize {
         self.drained.retain(|at| now.since(*at) < WINDOW);
         let most = (connected / PART).max(1);
-        let few = stuck == 0 || self.drained.len() + stuck <= most;
+        let together = stuck > most.max(2);
 
-        if few {
-            self.drained.extend(std::iter::repeat_n(now, stuck));
-            self.told = false;
-        } else if !std::mem::replace(&mut self.told, true) {
+        let told = std::mem::replace(&mut self.told, together);
+        if together && !told {
             tracing::warn!(
                 stuck,
                 most,
                 "more hosts begin none of their tasks than are drained in an hour, which hardly is the fault of each: they keep their tasks. Is the storage of content away, or the line to them slow?"
             );
         }
-        few
+
+        let more = if together {
+            0
+        } else {
+            stuck.min(most.saturating_sub(self.drained.len()))
+        };
+        self.drained.extend(std::iter::repeat_n(now, more));
+        more
     }
 }
 
 impl Core {
     /// Takes back the attempts that a host did not begin within `within` although nothing runs on
     /// it and its owner lets tasks run, and drains the host. Does so only where another host is
-    /// ready, and [`StuckHosts`] are few.
+    /// ready, and as often as [`StuckHosts`] lets it.
     pub(super) fn take_back(&mut self, within: Span) -> Result<(), StoreError> {
         let known = self.hosts.keys();
         let known = known.filter_map(|id| Some((*id, self.scheduler.host(*id)?)));
@@ -69,13 +81,12 @@ impl Core {
             return Ok(());
         }
 
-        let mut overdue = self.overdue(within);
-        overdue.retain(|host, _| ready.iter().any(|other| other != host));
-        if !self.stuck.drains(self.now, overdue.len(), connected.len()) {
-            return Ok(());
-        }
+        let mut overdue: Vec<(HostId, Overdue)> = self.overdue(within).into_iter().collect();
+        overdue.retain(|(host, _)| ready.iter().any(|other| other != host));
+        overdue.sort_by_key(|(_, overdue)| overdue.since);
+        let drained = self.stuck.drains(self.now, overdue.len(), connected.len());
 
-        for (host, attempts) in overdue {
+        for (host, Overdue { attempts, .. }) in overdue.into_iter().take(drained) {
             let name = self
                 .hosts
                 .get(&host)
@@ -96,8 +107,8 @@ impl Core {
     }
 
     /// The overdue attempts by host, of connected hosts on which nothing runs although it could.
-    fn overdue(&self, within: Span) -> BTreeMap<HostId, Vec<AttemptId>> {
-        let mut overdue: BTreeMap<HostId, Vec<AttemptId>> = BTreeMap::new();
+    fn overdue(&self, within: Span) -> BTreeMap<HostId, Overdue> {
+        let mut overdue: BTreeMap<HostId, Overdue> = BTreeMap::new();
         let mut works: BTreeMap<HostId, bool> = BTreeMap::new();
         for live in self
             .scheduler
@@ -115,7 +126,12 @@ impl Core {
             };
 
             if self.now.since(live.assigned) >= late {
-                overdue.entry(live.host).or_default().push(live.attempt);
+                let of_host = overdue.entry(live.host).or_insert(Overdue {
+                    since: live.assigned,
+                    attempts: Vec::new(),
+                });
+                of_host.since = of_host.since.min(live.assigned);
+                of_host.attempts.push(live.attempt);
             }
         }
 
@@ -135,18 +151,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_in_ten_hosts_is_drained_in_an_hour_and_of_more_none() {
+    fn one_in_ten_hosts_is_drained_in_an_hour_and_of_many_at_once_none() {
         let at = |minutes: u64| Time(0) + Span::from_secs(60 * minutes);
         let mut hosts = StuckHosts::default();
-        assert!(hosts.drains(at(0), 2, 30));
-        assert!(!hosts.drains(at(1), 2, 30) && hosts.told, "four in an hour");
-        assert!(hosts.drains(at(2), 1, 30) && !hosts.told);
-        assert!(!hosts.drains(at(59), 1, 30));
-        assert!(hosts.drains(at(62), 3, 30), "the hour is over");
+        assert_eq!(hosts.drains(at(0), 2, 30), 2);
+        assert_eq!(hosts.drains(at(1), 2, 30), 1, "three in an hour");
+        assert_eq!(hosts.drains(at(59), 1, 30), 0);
+        assert_eq!(hosts.drains(at(62), 3, 30), 3, "the hour is over");
+        assert!(!hosts.told);
 
-        assert!(!hosts.drains(at(200), 4, 30) && hosts.told);
-        assert!(hosts.drains(at(201), 0, 30) && !hosts.told);
-        assert!(hosts.drains(at(202), 1, 2), "one in any case");
-        assert!(!hosts.drains(at(203), 1, 2));
+        assert_eq!(hosts.drains(at(200), 4, 30), 0);
+        assert!(hosts.told);
+        assert_eq!(hosts.drains(at(201), 0, 30), 0);
+        assert!(!hosts.told);
+
+        let mut few = StuckHosts::default();
+        assert_eq!(few.drains(at(0), 2, 12), 1, "one in any case");
+        assert_eq!(few.drains(at(30), 1, 12), 0);
+        assert_eq!(few.drains(at(60), 1, 12), 1, "the other one an hour later");
+        assert_eq!(few.drains(at(200), 3, 12), 0);
     }
 }

@@ -186,12 +186,15 @@ def clean_traceback(error: BaseException) -> str:
 
 def portable(error: BaseException) -> tuple[str, bytes]:
     """Returns an exception as bytes that can surely be read, with how; or as nothing."""
+    dumpers: list[Callable[..., bytes]] = [dumps]
     try:
         from deskgrid._by_name import dumps as by_name
+
+        dumpers.append(by_name)
     except Exception:
-        by_name = dumps
+        pass
     for how in ("whole", "parts"):
-        for dump in (dumps, by_name):
+        for dump in dumpers:
             try:
                 if how == "whole":
                     data = dump(error, 5)

@@ -9,8 +9,9 @@ use super::{Flaw, Note, Segment, Trace, TracedHost};
 /// The clock rate, in MHz, of hosts whose format gives none: speed 1.
 pub(super) const UNKNOWN_CLOCK_MHZ: f64 = common::units::REFERENCE_MHZ;
 
-/// The clock rates, in MHz, that a file can give a host: others are in another unit.
-const CLOCKS_MHZ: std::ops::RangeInclusive<f64> = 1.0..=100_000.0;
+/// The clock rates, in MHz, that a file can give a host: others are in another unit, as those in kHz. Of live hosts, whose
+/// speed an admin may set, they are speeds up to 333.
+const CLOCKS_MHZ: std::ops::RangeInclusive<f64> = 0.001..=500_000.0;
 
 /// Checks the clock rate, in MHz, that a file gives a host.
 pub(super) fn checked_clock(host: &str, clock_mhz: f64) -> Result<f64, Flaw> {

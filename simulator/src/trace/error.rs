@@ -87,7 +87,7 @@ pub enum Flaw {
     },
     /// A clock rate that no processor has.
     #[error(
-        "the clock of host {host:?} is {clock_mhz} MHz: it must lie between 1 and 100000; convert it if it is in another unit"
+        "the clock of host {host:?} is {clock_mhz} MHz: it must lie between 0.001 and 500000; convert it if it is in another unit"
     )]
     Clock {
         /// The host.

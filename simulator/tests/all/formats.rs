@@ -641,7 +641,7 @@ fn seen() -> impl Strategy<Value = (i64, Seen)> {
         any::<Option<bool>>(),
         any::<Option<usize>>(),
     );
-    let host = (1.0..1e5_f64, prop::collection::vec(piece, 1..8));
+    let host = (0.001..5e5_f64, prop::collection::vec(piece, 1..8));
     (
         prop_oneof![Just(0_i64), 1_000_000_000..2_000_000_000_i64],
         prop::collection::vec(host, 1..5),
