@@ -158,7 +158,7 @@ fn hosts_that_cannot_be_are_refused_with_line_and_reason() {
         ),
         ("host,clock_mhz\na,0\n", 2, "between 0.001 and 500000"),
         ("host,clock_mhz\na,-3\n", 2, "between 0.001 and 500000"),
-        ("host,clock_mhz\na,0.9\n", 2, "in another unit"),
+        ("host,clock_mhz\na,2400000\n", 2, "in another unit"),
         (
             "host,clock_mhz\na,500000\nb,3000000000\n",
             3,
