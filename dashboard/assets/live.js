@@ -104,10 +104,10 @@ function renew(fresh) {
 // stays selected, and what has the focus keeps it.
 function merge(there, next) {
   const olds = [...there.childNodes];
-  const keys = olds.map(key);
+  const places = olds.map(placeOf);
   let at = 0;
   for (const fresh of [...next.childNodes]) {
-    const found = keys.indexOf(key(fresh), at);
+    const found = places.indexOf(placeOf(fresh), at);
     if (found < 0) {
       there.insertBefore(fresh, olds[at] ?? null);
     } else {
@@ -120,7 +120,7 @@ function merge(there, next) {
 }
 
 // What a node is among its siblings. Entries and rows are what they lead to first: another job is another entry.
-function key(node) {
+function placeOf(node) {
   if (node.nodeType !== Node.ELEMENT_NODE) return node.nodeName;
   const link = node.matches("a") ? node : node.matches("li, tr") ? node.querySelector("a") : null;
   const name = node.id || node.getAttribute("aria-labelledby") || node.getAttribute("action");
