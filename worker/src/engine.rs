@@ -102,8 +102,8 @@ pub struct Engine {
 
 impl Engine {
     /// Makes the engine of a worker with `slots` slots. A command that was asked to end has `grace`
-    /// until it is killed; a frozen one is given back after `patience`, or once there is a connection
-    /// then. `ended` are the completions that the spool holds from before.
+    /// until it is killed; a frozen one is given back after `patience`, and if there is no connection
+    /// then, once there is one. `ended` are the completions that the spool holds from before.
     pub fn new(
         slots: usize,
         grace: Span,
