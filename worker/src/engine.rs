@@ -67,7 +67,8 @@ pub enum EngineInput {
 #[derive(Debug)]
 pub enum EngineOutput {
     /// Act on an attempt, or on the worker: stage, start, freeze, thaw, end, save, drop, discard,
-    /// leave.
+    /// leave. [`Action::Spent`] comes once for each attempt that ran and is given back, however often
+    /// that is said.
     Act(Action),
     /// Tell the master, where there is a connection; else it is of no use any more, or is said again
     /// over the next one.
@@ -364,6 +365,7 @@ impl Engine {
                 Action::Spent(spent) => {
                     self.unheard.spent(spent);
                     out.push(EngineOutput::Say(ToMaster::Spent(spent)));
+                    out.push(EngineOutput::Act(Action::Spent(spent)));
                 }
                 Action::Report(held) => out.push(EngineOutput::Say(ToMaster::Phases(held))),
                 Action::Closing => out.push(EngineOutput::Say(ToMaster::Closing)),
@@ -549,5 +551,25 @@ mod tests {
             ] if *attempts == [id(1)] && spent.attempt == id(1)
         );
         assert!(said, "{out:?}");
+    }
+
+    #[test]
+    fn what_is_given_back_has_ended_once_however_often_that_is_said() {
+        let mut engine = engine(true);
+        let evicted = MachineEvent::Decided(Decision::Evict(YieldReason::LowMemory));
+        let ending = Box::new(AttemptEnding::bare(Outcome::Succeeded));
+        let done = [
+            EngineInput::Happened(evicted),
+            EngineInput::Happened(MachineEvent::Exited(id(1))),
+            EngineInput::Happened(MachineEvent::Ended(id(1), ending)),
+            EngineInput::Up,
+            EngineInput::Down,
+            EngineInput::Up,
+        ]
+        .map(|input| acts(&mut engine, 3, input))
+        .concat();
+
+        let spent = done.iter().filter(|act| matches!(act, Action::Spent(_)));
+        assert_eq!(spent.count(), 1);
     }
 }

@@ -778,7 +778,8 @@ impl Shell {
             Action::Left => {
                 self.left.get_or_insert_with(Instant::now);
             }
-            // The engine turns these into `EngineOutput::Say`, `EngineOutput::Keep` and `EngineOutput::Forget`.
+            // The engine turns these into `EngineOutput::Say`, `EngineOutput::Keep` and `EngineOutput::Forget`;
+            // `Action::Spent` comes here as well, for the day.
             Action::Spool(_) | Action::Forget(_) | Action::Saving(..) => {}
             Action::Return(..)
             | Action::Spent(_)
