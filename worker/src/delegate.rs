@@ -224,7 +224,7 @@ impl Delegate {
         )
         .lending(facts.lends)
         .staging_in_slots()
-        .owing(given_back.read());
+        .owing(given_back.take());
         let (spool, spooling) =
             writer::start(spool, moment, desk.tell.clone()).map_err(WorkerError::Spool)?;
 

@@ -156,7 +156,7 @@ pub async fn run(
         CrashRules::KEPT,
     )
     .lending(facts.lends)
-    .owing(GivenBackFile::below(&dir).read());
+    .owing(GivenBackFile::below(&dir).take());
 
     let policy = watch_owner(&site, &dir, &room, &tell)?;
 

@@ -40,10 +40,7 @@ use disk::{
     the_disk_of_a_frozen_task_is_looked_at_once_it_goes_on,
 };
 use door::{Master, PATIENCE, Worker, command, id, no_attempt_left, pid, sh, state, until, within};
-use given_back::{
-    what_a_worker_gives_back_as_it_ends_unheard_is_said_by_its_next_run,
-    what_is_given_back_before_the_welcome_is_said_after_it,
-};
+use given_back::what_a_worker_gives_back_as_it_ends_unheard_is_said_by_its_next_run;
 use link::{BlobStore, Identity};
 use record::what_was_recorded_is_sent_until_it_is_kept;
 use site::{
@@ -90,7 +87,6 @@ const TESTS: &[(&str, Test)] = tests![
     a_state_whose_copy_on_this_host_is_damaged_is_fetched_again,
     an_attempt_stopped_while_its_state_is_placed_leaves_nothing,
     a_shutdown_gives_running_attempts_back_and_says_goodbye,
-    what_is_given_back_before_the_welcome_is_said_after_it,
     what_a_worker_gives_back_as_it_ends_unheard_is_said_by_its_next_run,
     a_refused_worker_says_why_and_tries_again_until_it_is_let_in,
     two_workers_never_share_a_directory,
