@@ -534,31 +534,37 @@ impl Workshop {
         let mut out = StreamCapture::new(process.stdout.take(), Arc::clone(&live.out), limit);
         let mut err = StreamCapture::new(process.stderr.take(), Arc::clone(&live.err), limit);
         let (tree, ended) = watch::channel(false);
-        let end = {
+        let (end, save) = {
             let pumps = async { tokio::join!(out.pump(ended.clone()), err.pump(ended.clone())) };
-            let limits = self.disk_limits(&wanted.inputs);
-            let over = limits.until_exceeded(dir.to_owned());
-            let end = drive(&mut process, id, keeper.as_ref(), &mut seat, orders, over);
-            tokio::pin!(pumps, end);
-
-            let (end, pumped) = tokio::select! {
-                biased;
-                _ = &mut pumps => (end.await, true),
-                end = &mut end => (end, false),
+            tokio::pin!(pumps);
+            let (end, pumped) = {
+                let limits = self.disk_limits(&wanted.inputs);
+                let over = limits.until_exceeded(dir.to_owned());
+                let end = drive(&mut process, id, keeper.as_ref(), &mut seat, orders, over);
+                tokio::pin!(end);
+                tokio::select! {
+                    biased;
+                    _ = &mut pumps => (end.await, true),
+                    end = &mut end => (end, false),
+                }
             };
+
+            // Before the next command is started in the slot. No time of the disk's counts as the command's.
+            drop(seat);
+            say(MachineEvent::Exited(id));
+
             // What the tree has said is kept, however long the disk takes for it.
             if !pumped && !matches!(end.0, End::Dropped) {
                 tree.send_replace(true);
-                pumps.await;
+                tokio::select! {
+                    _ = &mut pumps => {}
+                    () = until_dropped(orders) => return Err(Dropped),
+                }
             }
 
             end
         };
-        let (end, save) = end;
 
-        // Before the next command is started in the slot.
-        drop(seat);
-        say(MachineEvent::Exited(id));
         if let Some(keeper) = keeper.filter(|_| save) {
             keeper.finish().await;
         }

@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use common::attempt::Spent;
 use common::content::BlobHash;
 use common::host::HostFacts;
 use common::wire::worker::Assignment;
@@ -224,7 +225,7 @@ impl Delegate {
         )
         .lending(facts.lends)
         .staging_in_slots()
-        .owing(given_back.read());
+        .owing(still_given_back(given_back.take(), &begun));
         let (spool, spooling) =
             writer::start(spool, moment, desk.tell.clone()).map_err(WorkerError::Spool)?;
 
@@ -248,5 +249,29 @@ impl Delegate {
         let result = shell.run(inputs, session, shutdown).await;
         drop(lock);
         result
+    }
+}
+
+/// Returns what stays given back where the attempts of `begun` go on: the machine lists those.
+fn still_given_back(mut left: Vec<Spent>, begun: &[Assignment]) -> Vec<Spent> {
+    left.retain(|spent| begun.iter().all(|work| work.attempt != spent.attempt));
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::tests::{command, id};
+
+    #[test]
+    fn what_goes_on_elsewhere_is_not_given_back_at_the_next_start() {
+        let left = [1, 2].map(|index| Spent {
+            attempt: id(index),
+            ran: Span::from_secs(1),
+            suspended: Span::ZERO,
+            cpu: Span::ZERO,
+        });
+        let begun = [command(1, None), command(3, None)];
+        assert_eq!(still_given_back(left.to_vec(), &begun), left[1..]);
     }
 }

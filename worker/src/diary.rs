@@ -173,21 +173,14 @@ impl Diary {
         self.sums.started == 1
     }
 
-    /// Notes the end of a task as an [`EndedTask`], and returns whether it is news: what was given
-    /// back is said to the master again where it may not have heard.
+    /// Notes the end of a task as an [`EndedTask`].
     pub(crate) fn ended(
         &mut self,
         at: Time,
         attempt: AttemptId,
         how: TaskEnd,
         times: (Span, Span),
-    ) -> bool {
-        let attempt = attempt.to_string();
-        let mut alike = self.last_tasks.iter().filter(|task| task.how == how);
-        if how == TaskEnd::GivenBack && alike.any(|task| task.attempt == attempt) {
-            return false;
-        }
-
+    ) {
         match how {
             TaskEnd::Succeeded => self.sums.done += 1,
             TaskEnd::GivenBack => self.sums.given_back += 1,
@@ -196,7 +189,7 @@ impl Diary {
 
         let (ran, suspended) = times;
         self.last_tasks.push_front(EndedTask {
-            attempt,
+            attempt: attempt.to_string(),
             ended: at,
             how,
             ran_s: ran.secs(),
@@ -204,7 +197,6 @@ impl Diary {
         });
         self.last_tasks.truncate(LAST_TASKS);
         self.news = true;
-        true
     }
 
     /// Returns whether there is anything to write down since the last call.
@@ -309,16 +301,6 @@ mod tests {
         assert_eq!((told.ran_s, told.tasks_done), (0.0, 0));
         assert_eq!(told.last_tasks.len(), 2, "the last tasks stay");
         assert_eq!(told.rules[0].from, at(86_400), "cut off at midnight");
-    }
-
-    #[test]
-    fn an_end_that_is_told_again_counts_once() {
-        let mut diary = Diary::default();
-        diary.turn(day(0));
-        assert!(diary.ended(at(5), id(1), TaskEnd::GivenBack, NONE));
-        assert!(!diary.ended(at(9), id(1), TaskEnd::GivenBack, NONE));
-        let told = diary.report(day(10));
-        assert_eq!((told.tasks_given_back, told.last_tasks.len()), (1, 1));
     }
 
     #[test]

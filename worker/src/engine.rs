@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::attempt::{HeldAttempt, Phase};
+use common::attempt::{HeldAttempt, Phase, Spent};
 use common::checkpoint::Saving;
 use common::host::{HostFacts, Status};
 use common::needs::Capacity;
@@ -16,7 +16,7 @@ use common::wire::worker::{Delivery, ToMaster, ToWorker};
 use common::{AttemptId, Completion, Span, Time};
 
 pub use crate::elsewhere::Highest;
-use crate::given_back::{GivenBack, UnheardReturns};
+use crate::given_back::UnheardReturns;
 use crate::machine::Machine;
 pub use crate::machine::{Action, AttemptEnding, MachineEvent};
 pub use crate::owner::policy::Decision;
@@ -67,7 +67,8 @@ pub enum EngineInput {
 #[derive(Debug)]
 pub enum EngineOutput {
     /// Act on an attempt, or on the worker: stage, start, freeze, thaw, end, save, drop, discard,
-    /// leave.
+    /// leave. [`Action::Spent`] comes once for each attempt that ran and is given back, however often
+    /// that is said.
     Act(Action),
     /// Tell the master, where there is a connection; else it is of no use any more, or is said again
     /// over the next one.
@@ -89,7 +90,7 @@ pub struct Engine {
     laws: CrashRules,
     /// The result of the newest checkpoint of each attempt.
     saved: BTreeMap<AttemptId, (u32, Saving)>,
-    /// The attempts given back of which the master may not know.
+    /// The attempts that ran and were given back, and of which the master may not know.
     unheard: UnheardReturns,
     /// Spooled completions still to be read and sent over this connection.
     backlog: Vec<AttemptId>,
@@ -102,8 +103,8 @@ pub struct Engine {
 
 impl Engine {
     /// Makes the engine of a worker with `slots` slots. A command that was asked to end has `grace`
-    /// until it is killed; a frozen one is given back after `patience`, or once there is a connection
-    /// then. `ended` are the completions that the spool holds from before.
+    /// until it is killed; a frozen one is given back after `patience`, and if there is no connection
+    /// then, once there is one. `ended` are the completions that the spool holds from before.
     pub fn new(
         slots: usize,
         grace: Span,
@@ -145,13 +146,13 @@ impl Engine {
 
     /// Goes on with what an earlier run gave back, of which the master may not know.
     #[must_use]
-    pub(crate) fn owing(mut self, left: Vec<GivenBack>) -> Self {
+    pub(crate) fn owing(mut self, left: Vec<Spent>) -> Self {
         self.unheard = UnheardReturns::resumed(left);
         self
     }
 
-    /// Returns what was given back, and the master may not know of.
-    pub(crate) fn owes(&self) -> Vec<GivenBack> {
+    /// Returns what ran and was given back, and the master may not know of.
+    pub(crate) fn owes(&self) -> Vec<Spent> {
         self.unheard.left()
     }
 
@@ -192,7 +193,7 @@ impl Engine {
         let ended = held.iter().filter(|held| held.phase == Phase::Ended);
         self.greeted = ended.map(|held| held.attempt).collect();
 
-        // What is not listed counts as lost: that it was given back would be heard too late.
+        // What ran and is not listed counts as lost: that it was given back would be heard too late.
         let held = held.into_iter().chain(self.unheard.held());
         ToMaster::Hello {
             versions: Versions::ours(),
@@ -358,12 +359,12 @@ impl Engine {
                     }));
                 }
                 Action::Return(attempts, why) => {
-                    self.unheard.returned(&attempts, &why);
                     out.push(EngineOutput::Say(ToMaster::Returned { attempts, why }));
                 }
                 Action::Spent(spent) => {
-                    self.unheard.spent(spent);
+                    self.unheard.returned(spent);
                     out.push(EngineOutput::Say(ToMaster::Spent(spent)));
+                    out.push(EngineOutput::Act(Action::Spent(spent)));
                 }
                 Action::Report(held) => out.push(EngineOutput::Say(ToMaster::Phases(held))),
                 Action::Closing => out.push(EngineOutput::Say(ToMaster::Closing)),
@@ -532,22 +533,67 @@ mod tests {
 
     #[test]
     fn what_is_given_back_unheard_is_listed_and_said_over_the_next_connection() {
-        let mut engine = engine(true);
-        let evicted = Decision::Evict(YieldReason::LowMemory);
-        happens(&mut engine, MachineEvent::Decided(evicted));
-        ends(&mut engine);
-        assert!(engine.machine.holds_nothing());
-        assert_eq!(greets(&mut engine), Phase::Ended);
+        for greeted in [false, true] {
+            let mut engine = engine(true);
+            if greeted {
+                assert_eq!(greets(&mut engine), Phase::Running);
+            }
+            let evicted = Decision::Evict(YieldReason::LowMemory);
+            happens(&mut engine, MachineEvent::Decided(evicted));
+            ends(&mut engine);
+            assert!(engine.machine.holds_nothing());
+            if !greeted {
+                assert_eq!(greets(&mut engine), Phase::Ended);
+            }
 
+            let mut out = Vec::new();
+            engine.step(Time(4), EngineInput::Up, &mut out);
+            let said = matches!(
+                &out[..],
+                [
+                    EngineOutput::Say(ToMaster::Returned { attempts, .. }),
+                    EngineOutput::Say(ToMaster::Spent(spent)),
+                ] if *attempts == [id(1)] && spent.attempt == id(1)
+            );
+            assert!(said, "{greeted}: {out:?}");
+        }
+    }
+
+    #[test]
+    fn what_never_started_is_given_back_once() {
+        let mut engine = engine(false);
         let mut out = Vec::new();
-        engine.step(Time(4), EngineInput::Up, &mut out);
-        let said = matches!(
-            &out[..],
-            [
-                EngineOutput::Say(ToMaster::Returned { attempts, .. }),
-                EngineOutput::Say(ToMaster::Spent(spent)),
-            ] if *attempts == [id(1)] && spent.attempt == id(1)
-        );
-        assert!(said, "{out:?}");
+        let leaves = EngineInput::Happened(MachineEvent::Shutdown);
+        engine.step(Time(4), leaves, &mut out);
+        let back = |output: &EngineOutput| match output {
+            EngineOutput::Say(ToMaster::Returned { attempts, .. }) => *attempts == [id(1)],
+            _ => false,
+        };
+        assert!(out.iter().any(back), "{out:?}");
+        assert!(engine.owes().is_empty());
+
+        out.clear();
+        engine.step(Time(5), EngineInput::Up, &mut out);
+        assert!(!out.iter().any(back), "{out:?}");
+    }
+
+    #[test]
+    fn what_is_given_back_has_ended_once_however_often_that_is_said() {
+        let mut engine = engine(true);
+        let evicted = MachineEvent::Decided(Decision::Evict(YieldReason::LowMemory));
+        let ending = Box::new(AttemptEnding::bare(Outcome::Succeeded));
+        let done = [
+            EngineInput::Happened(evicted),
+            EngineInput::Happened(MachineEvent::Exited(id(1))),
+            EngineInput::Happened(MachineEvent::Ended(id(1), ending)),
+            EngineInput::Up,
+            EngineInput::Down,
+            EngineInput::Up,
+        ]
+        .map(|input| acts(&mut engine, 3, input))
+        .concat();
+
+        let spent = done.iter().filter(|act| matches!(act, Action::Spent(_)));
+        assert_eq!(spent.count(), 1);
     }
 }

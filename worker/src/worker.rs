@@ -156,7 +156,7 @@ pub async fn run(
         CrashRules::KEPT,
     )
     .lending(facts.lends)
-    .owing(GivenBackFile::below(&dir).read());
+    .owing(GivenBackFile::below(&dir).take());
 
     let policy = watch_owner(&site, &dir, &room, &tell)?;
 
@@ -778,7 +778,8 @@ impl Shell {
             Action::Left => {
                 self.left.get_or_insert_with(Instant::now);
             }
-            // The engine turns these into `EngineOutput::Say`, `EngineOutput::Keep` and `EngineOutput::Forget`.
+            // The engine turns these into `EngineOutput::Say`, `EngineOutput::Keep` and `EngineOutput::Forget`;
+            // `Action::Spent` comes here as well, for the day.
             Action::Spool(_) | Action::Forget(_) | Action::Saving(..) => {}
             Action::Return(..)
             | Action::Spent(_)

@@ -35,12 +35,12 @@ use common::wire::worker::{
 };
 use common::wire::{Refusal, RefusalCode};
 use common::{AttemptId, BlobRef, Content, Span, Time};
-use disk::the_disk_of_a_frozen_task_is_looked_at_once_it_goes_on;
-use door::{Master, PATIENCE, Worker, command, id, no_attempt_left, pid, sh, state, until, within};
-use given_back::{
-    what_a_worker_gives_back_as_it_ends_unheard_is_said_by_its_next_run,
-    what_is_given_back_before_the_welcome_is_said_after_it,
+use disk::{
+    a_task_has_ended_although_the_disk_has_not_taken_its_output,
+    the_disk_of_a_frozen_task_is_looked_at_once_it_goes_on,
 };
+use door::{Master, PATIENCE, Worker, command, id, no_attempt_left, pid, sh, state, until, within};
+use given_back::what_a_worker_gives_back_as_it_ends_unheard_is_said_by_its_next_run;
 use link::{BlobStore, Identity};
 use record::what_was_recorded_is_sent_until_it_is_kept;
 use site::{
@@ -80,13 +80,13 @@ const TESTS: &[(&str, Test)] = tests![
     a_state_is_saved_when_the_owner_comes_and_when_the_worker_ends,
     a_worker_that_is_to_end_before_it_has_begun_ends_in_order,
     the_disk_of_a_frozen_task_is_looked_at_once_it_goes_on,
+    a_task_has_ended_although_the_disk_has_not_taken_its_output,
     a_state_that_is_not_whole_is_not_used,
     a_state_that_is_too_large_is_refused_and_the_task_goes_on,
     a_state_larger_than_a_worker_saves_is_gone_on_from_as_far_as_its_disk_allows,
     a_state_whose_copy_on_this_host_is_damaged_is_fetched_again,
     an_attempt_stopped_while_its_state_is_placed_leaves_nothing,
     a_shutdown_gives_running_attempts_back_and_says_goodbye,
-    what_is_given_back_before_the_welcome_is_said_after_it,
     what_a_worker_gives_back_as_it_ends_unheard_is_said_by_its_next_run,
     a_refused_worker_says_why_and_tries_again_until_it_is_let_in,
     two_workers_never_share_a_directory,

@@ -33,6 +33,9 @@ const DROP_PIPE: usize = 1024 * 1024;
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// The most that is read then, in bytes: twice what a pipe holds. More is a foreign process's.
 const LAST_BYTES: usize = 2 * 1024 * 1024;
+/// The least that a read counts for then: what the tree has left is read in large pieces, and who
+/// writes byte by byte is a foreign process.
+const LEAST_READ: usize = 16 * 1024;
 
 /// One stream of one attempt.
 #[derive(Debug)]
@@ -98,10 +101,15 @@ impl LastWords {
         got
     }
 
-    /// Counts bytes that were read, and returns whether more may be.
+    /// Whether the process tree has ended.
+    fn begun(&self) -> bool {
+        *self.ended.borrow()
+    }
+
+    /// Counts a read of so many bytes, and returns whether there may be another.
     fn count(&mut self, bytes: usize) -> bool {
-        if *self.ended.borrow() {
-            self.bytes = self.bytes.saturating_sub(bytes);
+        if self.begun() {
+            self.bytes = self.bytes.saturating_sub(bytes.max(LEAST_READ));
         }
         self.bytes > 0
     }
@@ -249,8 +257,8 @@ impl StreamCapture {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     // A small pipe is full soon: a pause after every read would almost stop the
-                    // command.
-                    if large {
+                    // command. Once that has ended, only the time counts for which more is waited.
+                    if large && !last.begun() {
                         tokio::time::sleep(DROP_PAUSE).await;
                         unpaused = 0;
                     }
@@ -428,7 +436,8 @@ mod tests {
     #[tokio::test]
     async fn foreign_writers_do_not_hold_up_the_end_of_a_stream() {
         use std::io::Write;
-        for floods in [false, true] {
+        // None writes, one as fast as it can, and one byte by byte.
+        for (bytes, pause) in [(0, 0), (PIECE, 0), (1, 1)] {
             let (read, mut write) = std::io::pipe().unwrap();
             let read = tokio::net::unix::pipe::Receiver::from_owned_fd(read.into()).unwrap();
             let dir = tempfile::tempdir().unwrap();
@@ -437,7 +446,9 @@ mod tests {
             let mut capture = StreamCapture::new(Some(read), live, 4);
             write.write_all(b"said").unwrap();
             let writer = std::thread::spawn(move || {
-                while floods && write.write_all(&[0; PIECE]).is_ok() {}
+                while bytes > 0 && write.write_all(&vec![0; bytes]).is_ok() {
+                    std::thread::sleep(Duration::from_millis(pause));
+                }
                 write
             });
 
@@ -447,7 +458,7 @@ mod tests {
                 .unwrap();
             let stream = capture.finish(&blobs).await.unwrap();
             assert_eq!(stream.content, Content::Inline(b"said".to_vec()));
-            assert_eq!(stream.dropped > 0, floods);
+            assert_eq!(stream.dropped > 0, bytes > 0, "{bytes} at a time");
             drop(writer.join().unwrap());
         }
     }

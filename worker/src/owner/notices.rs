@@ -75,7 +75,7 @@ impl Notices {
         self.show(FIRST_TASK);
     }
 
-    /// A task was given back for the owner's sake (`Action::Return`).
+    /// A task was given back for the owner's sake (`Action::Spent`).
     pub(crate) fn given_back(&mut self) {
         if !std::mem::replace(&mut self.gave_back, true) {
             self.show(GIVEN_BACK);

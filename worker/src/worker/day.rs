@@ -5,7 +5,6 @@ use std::path::Path;
 
 use common::attempt::Spent;
 use common::owner::{DayReport, TaskEnd};
-use common::wire::worker::ToMaster;
 use common::{Span, Time};
 use tokio::time::{Duration, Instant};
 
@@ -97,12 +96,11 @@ impl OwnerDay {
                 let how = TaskEnd::from(&completion.outcome);
                 self.ended(&Spent::of(completion), how);
             }
-            EngineOutput::Say(ToMaster::Spent(spent)) => {
-                let new = self.ended(spent, TaskEnd::GivenBack);
-                if new
-                    && self
-                        .decision
-                        .is_some_and(|decision| decision.reason().is_some())
+            EngineOutput::Act(Action::Spent(spent)) => {
+                self.ended(spent, TaskEnd::GivenBack);
+                if self
+                    .decision
+                    .is_some_and(|decision| decision.reason().is_some())
                 {
                     self.notices.given_back();
                 }
@@ -117,10 +115,9 @@ impl OwnerDay {
         }
     }
 
-    /// Notes an end, and returns whether it is news.
-    fn ended(&mut self, spent: &Spent, how: TaskEnd) -> bool {
+    fn ended(&mut self, spent: &Spent, how: TaskEnd) {
         let times = (spent.ran, spent.suspended);
-        self.diary.ended(wall_clock(), spent.attempt, how, times)
+        self.diary.ended(wall_clock(), spent.attempt, how, times);
     }
 
     /// Reports the day so far.

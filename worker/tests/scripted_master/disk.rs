@@ -1,6 +1,8 @@
-//! The limits of disk space of tasks that the owner freezes.
+//! The disk of the host: what tasks that the owner freezes have on it, and what waits for it.
 
 use std::time::Duration;
+
+use tokio::sync::oneshot;
 
 use super::*;
 
@@ -8,6 +10,8 @@ use super::*;
 const LIMIT: u64 = 1 << 20;
 /// Longer than the first pauses between two looks at a directory.
 const LOOKS: Duration = Duration::from_secs(4);
+/// The threads on which a worker can write files whose disk is made to stall.
+const WRITERS: usize = 4;
 
 pub(super) async fn the_disk_of_a_frozen_task_is_looked_at_once_it_goes_on() {
     let mut master = Master::new();
@@ -41,4 +45,62 @@ pub(super) async fn the_disk_of_a_frozen_task_is_looked_at_once_it_goes_on() {
     fs::remove_file(&pause).unwrap();
     let outcome = worker.delivered().await.remove(0).outcome;
     assert!(matches!(outcome, Outcome::OverLimit(_)), "{outcome:?}");
+}
+
+pub(super) async fn a_task_has_ended_although_the_disk_has_not_taken_its_output() {
+    let mut master = Master::new();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(WRITERS)
+        .enable_all()
+        .build()
+        .unwrap();
+    let disk = runtime.handle().clone();
+    let one_slot = Config {
+        slots: 1,
+        ..config()
+    };
+    let (stop, stopped) = oneshot::channel::<()>();
+    let identity = door::clone(&master.identity);
+    let run = worker::run(master.home(), one_slot, identity, async {
+        drop(stopped.await);
+    });
+    let run = std::thread::spawn(move || runtime.block_on(Box::pin(run)));
+
+    let mut worker = master.welcome(vec![]).await;
+    let go = master.dir.path().join("go");
+    let places = [1, 2].map(|n| master.dir.path().join(format!("pid{n}")));
+    let first = format!(
+        "echo $$ > {}; while [ ! -e {} ]; do sleep 0.01; done; head -c 50000 /dev/zero",
+        places[0].display(),
+        go.display()
+    );
+    let second = format!("echo $$ > {}; sleep 600", places[1].display());
+    worker.assign(vec![sh(1, &first), sh(2, &second)]).await;
+    pid(&places[0]).await;
+
+    // No file is written until these are let go.
+    let stalls = (0..WRITERS).map(|_| std::sync::mpsc::channel::<()>());
+    let (stall, stalled): (Vec<_>, Vec<_>) = stalls.unzip();
+    for stalled in stalled {
+        drop(disk.spawn_blocking(move || stalled.recv()));
+    }
+    fs::write(&go, "").unwrap();
+
+    // Its slot is free for the next one, and it is not given back with that.
+    pid(&places[1]).await;
+    drop(stop);
+    let back = worker.until(|message| match message {
+        ToMaster::Returned { attempts, .. } => Some(attempts),
+        _ => None,
+    });
+    assert_eq!(back.await, [id(2)]);
+
+    drop(stall);
+    let done = worker.delivered().await.remove(0);
+    assert_eq!((done.attempt, done.outcome), (id(1), Outcome::Succeeded));
+    let kept = done.stdout.content.blob();
+    assert_eq!(kept.map(|blob| blob.size), Some(50_000));
+    let run = tokio::task::spawn_blocking(move || run.join());
+    within(run).await.unwrap().unwrap().unwrap();
 }
