@@ -10,7 +10,7 @@ use tests::chaos::{Run, run_masters};
 /// The number of seeds that are lived through with every change, in two parts that can run side by side.
 const SEEDS: u64 = 120;
 /// Within so many seeds a missing rule is noticed.
-const NOTICED_WITHIN: u64 = 4000;
+const NOTICED_WITHIN: u64 = 200;
 
 /// Lives through seeds, and counts what was seen.
 fn live(seeds: std::ops::Range<u64>) -> BTreeMap<&'static str, u64> {
