@@ -410,6 +410,44 @@ def test_a_request_that_fails_is_made_again(disclosed: deskgrid.Job[int], monkey
     assert requested(disclosed) == [1]
 
 
+def test_a_disclosed_job_that_was_cancelled_is_waited_for_like_any_other(
+    disclosed: deskgrid.Job[int], world: World
+) -> None:
+    with Grid(dir=world.user, progress=False) as other:
+        before = other.job(disclosed.id)
+        assert len(before) == 4
+        disclosed.cancel()
+        for job in (disclosed, before, other.job(disclosed.id)):
+            assert job.wait(60)
+            assert len(list(job.as_completed(60))) == 4
+            assert all(isinstance(future.exception(60), deskgrid.Cancelled) for future in job.futures)
+
+
+def test_a_disclosed_job_whose_results_are_here_is_waited_for_though_it_is_forgotten(grid: Grid) -> None:
+    job = grid.speculate(own_module.times, range(2))
+    assert not concurrent.futures.wait(job.futures, 60).not_done
+    job.forget()
+    assert job.wait(10) and job.result(10) == [0, 3]
+
+
+def test_waiting_for_a_disclosed_job_takes_as_long_as_it_may_though_the_master_is_away(own_world: World) -> None:
+    own_world.worker("desk-1")
+    with Grid(dir=own_world.user, progress=False, patience=30) as g:
+        running = g.bag(time.sleep, [600])
+        eventually("it runs", running.futures[0].running)
+        job = g.speculate(own_module.times, range(2))
+        own_world.kill_master()
+        began = time.monotonic()
+        assert not job.wait(0.1)
+        for wait in (job.futures[0].result, job.futures[0].exception, lambda most: list(job.as_completed(most))):
+            with pytest.raises(concurrent.futures.TimeoutError):
+                wait(0.1)
+        assert time.monotonic() - began < 20
+        # What could not be requested is requested later.
+        own_world.start_master()
+        assert not job.wait(0.1) and requested(job) == [0, 1]
+
+
 def test_a_bag_outlives_its_process_and_leaves_no_gateway(world: World, grid: Grid) -> None:
     program = script(
         world,
