@@ -22,7 +22,7 @@ import pytest
 from world import World, eventually, script
 
 import deskgrid
-from deskgrid import Grid
+from deskgrid import Grid, _results
 from deskgrid._unpack import unpack
 
 
@@ -173,6 +173,34 @@ def test_a_job_that_was_come_back_to_is_let_go_once_all_of_it_is_told(grid: Grid
         kept = weakref.ref(again.futures[0])
         del again
         eventually("its results are nobody's", lambda: gc.collect() >= 0 and kept() is None)
+
+
+def test_whoever_was_interrupted_on_the_way_back_to_a_job_can_come_back(
+    grid: Grid, world: World, monkeypatch: Any
+) -> None:
+    def fails_at_first(x: int) -> int:
+        if os.environ["DESKGRID_ATTEMPT_ID"].rpartition("#")[2] == "1":
+            raise OSError("not the first time")
+        return x
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    job = grid.bag(fails_at_first, range(2), policy="FCFS")
+    assert job.wait(60)
+    with Grid(dir=world.user, progress=False) as other:
+        again = other.job(job.id)
+        with monkeypatch.context() as patched:
+            patched.setattr(_results, "Events", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                again.wait(60)
+        assert again.wait(60) and len(again.failures()) == 2
+        with monkeypatch.context() as patched:
+            patched.setattr(_results, "Events", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                again.retry()
+        assert again.retry() == 2
+        assert again.result(60) == [0, 1]
 
 
 def test_a_job_can_be_cancelled_and_forgotten(grid: Grid) -> None:

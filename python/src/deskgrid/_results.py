@@ -155,10 +155,16 @@ class Results:
             if before is not None:
                 return before[1]
             self._adopted[live.id] = (live, futures)
-        if standing.info["state"] == "refused":
-            self._over(live, "refused", standing.info.get("reason") or "")
-        ended = {end.task.index: end for end in self._standing(live, standing.tasks)}
-        self._follow(live, ended, standing.event)
+        try:
+            if standing.info["state"] == "refused":
+                self._over(live, "refused", standing.info.get("reason") or "")
+            ended = {end.task.index: end for end in self._standing(live, standing.tasks)}
+            self._follow(live, ended, standing.event)
+        except BaseException:
+            # Whoever comes back to it next does all of this anew.
+            self._let_go(live)
+            self._give_up(live, GridUnreachable("whoever came back to the job was interrupted"))
+            raise
         return futures
 
     def _standing(self, live: LiveJob, views: Iterable[Json]) -> Iterator[Ended]:
@@ -247,9 +253,9 @@ class Results:
                 live = again
                 self._adopted[live.id] = (live, futures)
             live.tasks.update(tasks)
-        if live is again:
-            self._follow(live, {}, newest)
         try:
+            if live is again:
+                self._follow(live, {}, newest)
             yield
         except BaseException:
             with self._wake:
