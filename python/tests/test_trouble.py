@@ -183,6 +183,32 @@ def test_a_result_that_was_removed_is_an_error_that_says_so(grid: Grid) -> None:
     assert raised.value.task == "1000000.3" and raised.value.hint == "request the task"
 
 
+@pytest.mark.parametrize("what", ["/files", "/stderr"])
+@pytest.mark.parametrize(
+    "trouble", [deskgrid.Refused("not now", "", 500), deskgrid.GridUnreachable("it does not answer")]
+)
+def test_a_program_that_failed_says_why_though_the_rest_cannot_be_had(
+    grid: Grid, monkeypatch: Any, what: str, trouble: Exception
+) -> None:
+    def answer(path: str) -> Any:
+        if path.endswith(what):
+            raise trouble
+        return {"files": [{"path": "left.txt", "bytes": 2}]}
+
+    monkeypatch.setattr(grid._session.api, "call", lambda method, path, *_, **__: answer(path))
+    monkeypatch.setattr(grid._session.api, "read", lambda path: str(answer(path)).encode())
+    future: TaskFuture[None] = TaskFuture(grid._session)
+    results = grid._session.results
+    live = LiveJob(1_000_000, "run", {3: Task(3, [Call(future)])})
+    results.await_job(live)
+    ended = {"event": "task-failed", "job": 1_000_000, "task": "1000000.3", "reason": "exit code 3"}
+    results._on_event(ended)
+    with pytest.raises(deskgrid.TaskFailed, match="exit code 3") as raised:
+        future.result(60)
+    assert raised.value.exit_code == 3
+    assert list(raised.value.output.files) == ([] if what == "/files" else ["left.txt"])
+
+
 def test_a_gateway_that_is_killed_while_the_master_is_away_is_started_again(own_world: World) -> None:
     own_world.worker("desk-1")
     with Grid(dir=own_world.user, progress=False) as g:

@@ -26,6 +26,7 @@ from ._work import LiveJob, Standing
 from .env import OWN
 from .errors import (
     Cancelled,
+    DeskgridError,
     EnvError,
     GridUnreachable,
     HostsLost,
@@ -391,23 +392,30 @@ class Results:
             self._hear(live, task, well, result, reason)
 
     def _left_by(self, live: LiveJob, task: Task, well: bool) -> Json:
-        """Returns what a task has left, as an event would tell it; of one that has failed there may be
-        nothing.
+        """Returns what a task has left, as an event would tell it; of one that has failed, as much as
+        there is: its reason is known.
 
         Raises:
             ResultGone: It was removed.
+            GridUnreachable: The master does not answer, and the calls may have left outcomes.
         """
         path = f"/jobs/{live.id}/tasks/{task.index}"
-        with _reading(live, task):
-            try:
-                result: Json = self._api.call("GET", f"{path}/files")
-                if not well:
-                    result["stderr"] = self._api.read(f"{path}/stderr").decode(errors="replace")
-            except Refused as refusal:
-                if well or refusal.status not in (404, 410):
-                    raise
-                # Its hosts were lost, for example: the reason is all that there is.
-                result = {}
+        result: Json = {}
+        if well:
+            with _reading(live, task):
+                result = self._api.call("GET", f"{path}/files")
+            return result
+        try:
+            result = self._api.call("GET", f"{path}/files")
+        except GridUnreachable:
+            if live.kind == "calls":
+                raise
+            return result
+        except DeskgridError:
+            # Its hosts were lost, for example.
+            pass
+        with contextlib.suppress(DeskgridError):
+            result["stderr"] = self._api.read(f"{path}/stderr").decode(errors="replace")
         return result
 
     def _elsewhere(self, live: LiveJob, task: Task, reason: str) -> None:
