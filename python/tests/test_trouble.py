@@ -164,12 +164,13 @@ def test_tasks_that_end_while_others_are_cancelled_hinder_nobody(grid: Grid) -> 
     assert [future.done() for future in futures] == [True] * 4 + [False] * 5
 
 
-def test_a_result_that_was_removed_is_an_error_that_says_so(grid: Grid) -> None:
+@pytest.mark.parametrize("status", [410, 404])
+def test_a_result_that_was_removed_is_an_error_that_says_so(grid: Grid, status: int) -> None:
     call = grid._session.api.call
 
     def removed(method: str, path: str, *args: Any, **more: Any) -> Any:
         if path.endswith("/files"):
-            raise deskgrid.Refused("what it left was removed", "request the task", 410, "removed")
+            raise deskgrid.Refused("what it left was removed", "request the task", status)
         return call(method, path, *args, **more)
 
     grid._session.api.call = removed  # type: ignore[method-assign]

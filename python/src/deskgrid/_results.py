@@ -568,7 +568,7 @@ class Results:
 
 @contextlib.contextmanager
 def _reading(live: LiveJob, task: Task) -> Iterator[None]:
-    """While what a task has left is read: it may have been removed.
+    """While what a task has left is read: it may have been removed, or the job forgotten.
 
     Raises:
         ResultGone: It was.
@@ -576,7 +576,7 @@ def _reading(live: LiveJob, task: Task) -> Iterator[None]:
     try:
         yield
     except Refused as refusal:
-        if refusal.status != 410:
+        if refusal.status not in (404, 410):
             raise
         why, name = str(refusal.args[0]), f"{live.id}.{task.index}"
         raise ResultGone(why, refusal.hint, name) from refusal
