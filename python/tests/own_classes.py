@@ -34,6 +34,25 @@ class Unlucky(Exception):
     pass
 
 
+class Node:
+    """What others are called, too, within a class and within a function."""
+
+
+class Tree:
+    class Node:
+        pass
+
+    class Leaf:
+        pass
+
+
+def local_node() -> type:
+    class Node:
+        pass
+
+    return Node
+
+
 def make(n: int) -> list[Any]:
     if n == 13:
         raise Unlucky(n)
@@ -59,4 +78,20 @@ def doubled(function: Any) -> Any:
 
 @doubled
 def twice(n: int) -> int:
+    return n
+
+
+def scaled(factor: int) -> Any:
+    def decorate(function: Any) -> Any:
+        @functools.wraps(function)
+        def wrapper(n: int) -> int:
+            return int(factor * function(n))
+
+        return wrapper
+
+    return decorate
+
+
+@scaled(1)
+def same(n: int) -> int:
     return n

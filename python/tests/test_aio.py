@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 
 import pytest
@@ -64,6 +65,38 @@ def test_an_asynchronous_map_can_be_closed(world: World) -> None:
             return cancelled
 
     assert sum(asyncio.run(work())) >= 18
+
+
+def test_calls_that_fail_after_their_loop_was_left_are_not_logged(world: World) -> None:
+    told: list[str] = []
+
+    def fail_late(x: int) -> None:
+        time.sleep(0.5)
+        if x:
+            time.sleep(2)
+            raise OSError("late")
+
+    async def work() -> int:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: told.append(str(context["message"])))
+        async with AsyncGrid(dir=world.user, progress=False) as g:
+            results = g.map(fail_late, [0, 1], chunksize=1, ordered=False)
+            await results.__anext__()
+            (job,) = g.grid._session.results.jobs.values()
+            late = [call.future for task in job.tasks.values() for call in task.calls]
+            while not all(future.running() for future in late):
+                await asyncio.sleep(0.01)
+            await results.aclose()
+            del results
+            while not all(future.done() for future in late):
+                await asyncio.sleep(0.01)
+            # Whoever is told is told by the loop.
+            await asyncio.sleep(0.1)
+            gc.collect()
+            return len(late)
+
+    assert asyncio.run(work()) == 1
+    assert told == []
 
 
 def test_it_has_to_be_entered() -> None:

@@ -130,20 +130,21 @@ def test_a_grid_without_references_ends_by_itself(world: World) -> None:
 
 
 def test_leaving_other_options_by_an_exception_cancels_their_calls_alone(grid: Grid) -> None:
-    beside = grid.submit(time.sleep, 15)
+    beside = grid.submit(time.sleep, 600)
     eventually("it runs", beside.running)
     with pytest.raises(ZeroDivisionError), grid.using(retries=2) as g:
         futures = [g.submit(time.sleep, 20), g.using(memory="10M").submit(time.sleep, 20)]
         g.map(time.sleep, [20, 20])
         eventually("one runs", lambda: any(future.running() for future in futures))
+        began = time.monotonic()
         raise ZeroDivisionError
     # Whoever waited for them had waited for longer.
-    assert not beside.done()
+    assert time.monotonic() - began < 20
     for future in futures:
         with pytest.raises(CancelledError):
             future.result(60)
     assert g.submit(time.sleep, 0).result(60) is None
-    assert not beside.cancelled()
+    assert not beside.done()
 
 
 def test_leaving_other_options_waits_for_their_calls_alone(grid: Grid) -> None:
@@ -152,6 +153,34 @@ def test_leaving_other_options_waits_for_their_calls_alone(grid: Grid) -> None:
     with grid.using(retries=2) as g:
         future = g.submit(abs, -1)
     assert future.done() and not beside.done()
+
+
+@pytest.mark.parametrize("what", ["/jobs", "/cancel"])
+def test_leaving_other_options_does_not_wait_for_what_others_ask_of_the_grid(grid: Grid, what: str) -> None:
+    call = grid._session.api.call
+    asking, go_on = threading.Event(), threading.Event()
+
+    def slow(method: str, path: str, *args: Any, **more: Any) -> Any:
+        if method == "POST" and path.endswith(what):
+            asking.set()
+            go_on.wait(30)
+        return call(method, path, *args, **more)
+
+    with grid.using(retries=2) as g:
+        assert g.submit(abs, -1).result(60) == 1
+        others = [grid.submit(time.sleep, 600) for _ in range(6)]
+        if what == "/cancel":
+            eventually("all are at the grid", lambda: all(future.task for future in others))
+        grid._session.api.call = slow  # type: ignore[method-assign]
+        if what == "/cancel":
+            assert any([future.cancel() for future in others])
+        else:
+            others.append(grid.using(memory="10M").submit(abs, -2))
+        assert asking.wait(60)
+        began = time.monotonic()
+    left = time.monotonic() - began
+    go_on.set()
+    assert left < 15
 
 
 def test_threads_that_submit_and_shut_down_do_not_lock_each_other(world: World) -> None:

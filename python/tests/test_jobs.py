@@ -22,7 +22,7 @@ import pytest
 from world import World, eventually, script
 
 import deskgrid
-from deskgrid import Grid
+from deskgrid import Grid, _results
 from deskgrid._unpack import unpack
 
 
@@ -173,6 +173,34 @@ def test_a_job_that_was_come_back_to_is_let_go_once_all_of_it_is_told(grid: Grid
         kept = weakref.ref(again.futures[0])
         del again
         eventually("its results are nobody's", lambda: gc.collect() >= 0 and kept() is None)
+
+
+def test_whoever_was_interrupted_on_the_way_back_to_a_job_can_come_back(
+    grid: Grid, world: World, monkeypatch: Any
+) -> None:
+    def fails_at_first(x: int) -> int:
+        if os.environ["DESKGRID_ATTEMPT_ID"].rpartition("#")[2] == "1":
+            raise OSError("not the first time")
+        return x
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    job = grid.bag(fails_at_first, range(2), policy="FCFS")
+    assert job.wait(60)
+    with Grid(dir=world.user, progress=False) as other:
+        again = other.job(job.id)
+        with monkeypatch.context() as patched:
+            patched.setattr(_results, "Events", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                again.wait(60)
+        assert again.wait(60) and len(again.failures()) == 2
+        with monkeypatch.context() as patched:
+            patched.setattr(_results, "Events", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                again.retry()
+        assert again.retry() == 2
+        assert again.result(60) == [0, 1]
 
 
 def test_a_job_can_be_cancelled_and_forgotten(grid: Grid) -> None:
@@ -408,6 +436,44 @@ def test_a_request_that_fails_is_made_again(disclosed: deskgrid.Job[int], monkey
     with pytest.raises(concurrent.futures.TimeoutError):
         disclosed.futures[1].result(0.1)
     assert requested(disclosed) == [1]
+
+
+def test_a_disclosed_job_that_was_cancelled_is_waited_for_like_any_other(
+    disclosed: deskgrid.Job[int], world: World
+) -> None:
+    with Grid(dir=world.user, progress=False) as other:
+        before = other.job(disclosed.id)
+        assert len(before) == 4
+        disclosed.cancel()
+        for job in (disclosed, before, other.job(disclosed.id)):
+            assert job.wait(60)
+            assert len(list(job.as_completed(60))) == 4
+            assert all(isinstance(future.exception(60), deskgrid.Cancelled) for future in job.futures)
+
+
+def test_a_disclosed_job_whose_results_are_here_is_waited_for_though_it_is_forgotten(grid: Grid) -> None:
+    job = grid.speculate(own_module.times, range(2))
+    assert not concurrent.futures.wait(job.futures, 60).not_done
+    job.forget()
+    assert job.wait(10) and job.result(10) == [0, 3]
+
+
+def test_waiting_for_a_disclosed_job_takes_as_long_as_it_may_though_the_master_is_away(own_world: World) -> None:
+    own_world.worker("desk-1")
+    with Grid(dir=own_world.user, progress=False, patience=30) as g:
+        running = g.bag(time.sleep, [600])
+        eventually("it runs", running.futures[0].running)
+        job = g.speculate(own_module.times, range(2))
+        own_world.kill_master()
+        began = time.monotonic()
+        assert not job.wait(0.1)
+        for wait in (job.futures[0].result, job.futures[0].exception, lambda most: list(job.as_completed(most))):
+            with pytest.raises(concurrent.futures.TimeoutError):
+                wait(0.1)
+        assert time.monotonic() - began < 20
+        # What could not be requested is requested later.
+        own_world.start_master()
+        assert not job.wait(0.1) and requested(job) == [0, 1]
 
 
 def test_a_bag_outlives_its_process_and_leaves_no_gateway(world: World, grid: Grid) -> None:

@@ -141,3 +141,42 @@ def test_a_decorated_function_is_not_taken_for_what_it_decorates(tmp_path: Path)
     assert outcome.data is not None
     plain = pickle.loads(outcome.data)
     assert plain is not own_classes.twice and (plain(2), own_classes.twice(2)) == (2, 4)
+
+
+def test_what_a_parametrised_decorator_makes_keeps_its_parameter(tmp_path: Path) -> None:
+    def make() -> Any:
+        return own_classes.scaled(10)(own_classes.same), own_classes.same
+
+    (outcome,) = outcomes(tmp_path, make, [()])
+    assert outcome.data is not None
+    tenfold, same = pickle.loads(outcome.data)
+    assert (tenfold(3), same(3)) == (30, 3)
+
+
+def test_classes_of_one_name_at_several_places_are_told_apart(tmp_path: Path) -> None:
+    local = own_classes.local_node()
+    kinds = [own_classes.Node, own_classes.Tree.Node, local]
+    (outcome,) = outcomes(tmp_path, lambda: [kind() for kind in kinds], [()])
+    assert outcome.data is not None
+    got = [type(made) for made in pickle.loads(outcome.data)]
+    assert got == kinds
+
+
+def test_another_process_gets_classes_within_others_as_its_own(grid: Grid, world: World) -> None:
+    local = own_classes.local_node()
+
+    def grow(x: int) -> list[Any]:
+        return [own_classes.Node(), own_classes.Tree.Node(), own_classes.Tree.Leaf(), local()]
+
+    bag = grid.bag(grow, [0])
+    assert bag.wait(60)
+    program = script(
+        world,
+        "import own_classes as own\n"
+        "with Grid(dir=DIR, progress=False) as g:\n"
+        f"    ((*got, local),) = g.job({bag.id}).result(60)\n"
+        "print([type(one) for one in got] == [own.Node, own.Tree.Node, own.Tree.Leaf])\n"
+        "print(type(local).__qualname__, type(local) in [own.Node, own.Tree.Node])\n",
+    )
+    out, said = program.communicate(timeout=60)
+    assert (out, said) == ("True\nlocal_node.<locals>.Node False\n", "")

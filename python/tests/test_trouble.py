@@ -164,12 +164,13 @@ def test_tasks_that_end_while_others_are_cancelled_hinder_nobody(grid: Grid) -> 
     assert [future.done() for future in futures] == [True] * 4 + [False] * 5
 
 
-def test_a_result_that_was_removed_is_an_error_that_says_so(grid: Grid) -> None:
+@pytest.mark.parametrize("status", [410, 404])
+def test_a_result_that_was_removed_is_an_error_that_says_so(grid: Grid, status: int) -> None:
     call = grid._session.api.call
 
     def removed(method: str, path: str, *args: Any, **more: Any) -> Any:
         if path.endswith("/files"):
-            raise deskgrid.Refused("what it left was removed", "request the task", 410, "removed")
+            raise deskgrid.Refused("what it left was removed", "request the task", status)
         return call(method, path, *args, **more)
 
     grid._session.api.call = removed  # type: ignore[method-assign]
@@ -181,6 +182,32 @@ def test_a_result_that_was_removed_is_an_error_that_says_so(grid: Grid) -> None:
     with pytest.raises(deskgrid.ResultGone, match="was removed") as raised:
         future.result(60)
     assert raised.value.task == "1000000.3" and raised.value.hint == "request the task"
+
+
+@pytest.mark.parametrize("what", ["/files", "/stderr"])
+@pytest.mark.parametrize(
+    "trouble", [deskgrid.Refused("not now", "", 500), deskgrid.GridUnreachable("it does not answer")]
+)
+def test_a_program_that_failed_says_why_though_the_rest_cannot_be_had(
+    grid: Grid, monkeypatch: Any, what: str, trouble: Exception
+) -> None:
+    def answer(path: str) -> Any:
+        if path.endswith(what):
+            raise trouble
+        return {"files": [{"path": "left.txt", "bytes": 2}]}
+
+    monkeypatch.setattr(grid._session.api, "call", lambda method, path, *_, **__: answer(path))
+    monkeypatch.setattr(grid._session.api, "read", lambda path: str(answer(path)).encode())
+    future: TaskFuture[None] = TaskFuture(grid._session)
+    results = grid._session.results
+    live = LiveJob(1_000_000, "run", {3: Task(3, [Call(future)])})
+    results.await_job(live)
+    ended = {"event": "task-failed", "job": 1_000_000, "task": "1000000.3", "reason": "exit code 3"}
+    results._on_event(ended)
+    with pytest.raises(deskgrid.TaskFailed, match="exit code 3") as raised:
+        future.result(60)
+    assert raised.value.exit_code == 3
+    assert list(raised.value.output.files) == ([] if what == "/files" else ["left.txt"])
 
 
 def test_a_gateway_that_is_killed_while_the_master_is_away_is_started_again(own_world: World) -> None:

@@ -19,7 +19,7 @@ from typing import IO, Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
 from ._directory import Directory
-from ._gateway import Gateway
+from ._gateway import ANSWER, Gateway
 from .errors import DeskgridError, GridUnreachable, Refused, from_problem
 
 #: The pauses in seconds between two tries to reach a master that is away.
@@ -76,11 +76,13 @@ class Api:
         body: Json | None = None,
         query: Json | None = None,
         key: str | None = None,
+        patience: float | None = None,
     ) -> Any:
         """Asks for a document.
 
         Args:
             key: The key under which a submission counts once, however often it is sent.
+            patience: How long in seconds to wait for the answer, if not as long as ever.
 
         Raises:
             Refused: The master says no.
@@ -93,7 +95,8 @@ class Api:
             headers["Content-Type"] = "application/json"
         if key is not None:
             headers["Idempotency-Key"] = key
-        text = self._read_answer(http.client.HTTPResponse.read, method, path, data, query, headers)
+        request = (method, path, data, query, headers, patience)
+        text = self._read_answer(http.client.HTTPResponse.read, *request)
         return json.loads(text) if text else None
 
     def newest_event(self, job: int) -> int:
@@ -212,14 +215,17 @@ class Api:
         data: Any,
         query: Json | None,
         headers: dict[str, str],
+        patience: float | None = None,
     ) -> Iterator[http.client.HTTPResponse]:
         """Sends a request until somebody answers."""
         target = where(path, query)
-        until = time.monotonic() + self.patience
+        most = self.patience if patience is None else min(patience, self.patience)
+        until = time.monotonic() + most
         wait = FIRST_PAUSE
         with contextlib.ExitStack() as stack:
             while True:
-                answer = self._try(stack, method, target, data, headers)
+                silence = ANSWER if patience is None else min(ANSWER, max(until - time.monotonic(), 0.1))
+                answer = self._try(stack, method, target, data, headers, silence)
                 if isinstance(answer, http.client.HTTPResponse):
                     self._told = False
                     break
@@ -236,11 +242,12 @@ class Api:
         target: str,
         data: Any,
         headers: dict[str, str],
+        silence: float = ANSWER,
     ) -> http.client.HTTPResponse | Exception:
         """Sends a request once. Returns a failure after which it can be sent again."""
         with contextlib.ExitStack() as attempt:
             try:
-                request = self.gateway.request(method, target, data, headers)
+                request = self.gateway.request(method, target, data, headers, silence)
                 response: http.client.HTTPResponse = attempt.enter_context(request)
                 if response.status < 400:
                     stack.push(attempt.pop_all())

@@ -28,8 +28,9 @@ class ByName(cloudpickle.Pickler):  # type: ignore[misc]
         module, name = _name_of(obj)
         if not isinstance(obj, FunctionType):
             return class_of, (module, name, _mark_of(reduced[1]), _value_of(obj))
-        if "<" in name:
-            # A lambda, or a function inside of another one: nobody else has it.
+        if "<" in name or obj.__code__.co_freevars:
+            # A lambda, or a function inside of another one, whatever it calls itself: nobody else
+            # surely has it.
             return reduced
         return function_of, (module, name, obj.__code__.co_name, _value_of(obj))
 
@@ -38,7 +39,7 @@ class _ByValue(cloudpickle.Pickler):  # type: ignore[misc]
     """Pickles all of these by value. A class that is there where it is read stays what it is."""
 
     def reducer_override(self, obj: Any) -> Any:
-        reduced: Any = super().reducer_override(obj)
+        reduced: Any = with_qualname(obj, super().reducer_override(obj))
         if isinstance(obj, FunctionType) or not _is_by_value(reduced):
             return reduced
         make, args, state, _, _, fill = reduced
@@ -56,6 +57,15 @@ def dumps(value: Any, protocol: int = 5) -> bytes:
 def _is_by_value(reduced: Any) -> bool:
     # Of classes and functions by value alone cloudpickle says how their state is set.
     return isinstance(reduced, tuple) and len(reduced) == 6
+
+
+def with_qualname(obj: Any, reduced: Any) -> Any:
+    """Returns how cloudpickle reduces an object; a class within another class or a function keeps its
+    whole name, of which cloudpickle sends the last part."""
+    if isinstance(obj, FunctionType) or not _is_by_value(reduced) or obj.__qualname__ == obj.__name__:
+        return reduced
+    make, args, (state, slots), *rest = reduced
+    return make, args, ({**state, "__qualname__": obj.__qualname__}, slots), *rest
 
 
 def _name_of(obj: Any) -> tuple[str, str]:
@@ -98,11 +108,11 @@ _unfinished: dict[int, Any] = {}
 
 
 def class_of(module: str, name: str, mark: str | None, value: bytes | str) -> Any:
-    """Returns the class that has this name here, else the one that was sent from here, else the one
+    """Returns the class that was sent from here, else the one that has this name here, else the one
     that its module has, else one that is made of its value."""
-    found = _class_named(module, name)
+    found = _finished_with(mark)
     if found is None:
-        found = _finished_with(mark)
+        found = _class_named(module, name)
     if found is None:
         _load(module)
         found = _class_named(module, name)
@@ -116,9 +126,14 @@ def function_of(module: str, name: str, code: str, value: bytes | str) -> Any:
     if found is None:
         _load(module)
         found = _named(module, name)
-    if isinstance(found, FunctionType) and found.__code__.co_name == code:
+    if isinstance(found, FunctionType) and _is_plain(found, code):
         return found
     return _made_of(value, module, name)
+
+
+def _is_plain(function: FunctionType, name: str) -> bool:
+    """Whether a function has code of this name that uses nothing of a function around it."""
+    return function.__code__.co_name == name and not function.__code__.co_freevars
 
 
 def _named(module: str, name: str) -> Any:
@@ -170,9 +185,9 @@ def _made_of(value: bytes | str, module: str, name: str) -> Any:
 
 def _begun(module: str, name: str, mark: str | None, make: Any, args: tuple[Any, ...]) -> Any:
     """Returns a class that is here, or makes one without a state."""
-    found = _class_named(module, name)
+    found = _known(mark)
     if found is None:
-        found = _known(mark)
+        found = _class_named(module, name)
     if found is None:
         found = make(*args)
         _unfinished[id(found)] = found

@@ -30,6 +30,9 @@ LOOPBACK = not hasattr(socket, "AF_UNIX") or sys.platform == "win32"
 #: The codes of failures after which the same command may succeed later.
 PASSING = ("unreachable", "unavailable", "damaged")
 
+#: The longest time in seconds until an answer begins or goes on.
+ANSWER = 120.0
+
 #: The longest time in seconds until the child says where it is.
 STARTUP = 60.0
 
@@ -160,7 +163,7 @@ class Gateway:
             raise GridUnreachable("the gateway lets nobody in", "try again")
         return cookie.split(";")[0]
 
-    def connect(self, timeout: float | None = 120.0) -> http.client.HTTPConnection:
+    def connect(self, timeout: float | None = ANSWER) -> http.client.HTTPConnection:
         """Returns a connection of the caller's own. Starts the child again if it has ended."""
         self.check_process()
         with self._lock:
@@ -200,9 +203,17 @@ class Gateway:
 
     @contextlib.contextmanager
     def request(
-        self, method: str, path: str, body: bytes | IO[bytes] | None, headers: dict[str, str]
+        self,
+        method: str,
+        path: str,
+        body: bytes | IO[bytes] | None,
+        headers: dict[str, str],
+        silence: float = ANSWER,
     ) -> Any:
         """Sends one request, and yields the response: to be read inside.
+
+        Args:
+            silence: How long in seconds it may say nothing.
 
         Raises:
             OSError, http.client.HTTPException: The connection broke.
@@ -211,7 +222,10 @@ class Gateway:
         with self._lock:
             connection = self._idle.pop() if self._idle else None
         used = connection is not None
-        connection = connection or self.connect()
+        connection = connection or self.connect(silence)
+        connection.timeout = silence
+        if connection.sock is not None:
+            connection.sock.settimeout(silence)
         done = False
         try:
             sent = {**self.headers(), **headers}
@@ -223,7 +237,7 @@ class Gateway:
                 if not used or not isinstance(body, (bytes, type(None))):
                     raise
                 connection.close()
-                connection = self.connect()
+                connection = self.connect(silence)
                 connection.request(method, path, body, sent)
                 response = connection.getresponse()
             yield response

@@ -30,6 +30,7 @@ import cloudpickle
 
 from . import _inside
 from ._api import Ref
+from ._by_name import with_qualname
 from ._directory import Directory
 from .errors import NotPicklable
 
@@ -215,6 +216,9 @@ _TABLE: Any = cloudpickle.Pickler.dispatch_table
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     dispatch_table = ChainMap({types.CodeType: _code}, _TABLE)
+
+    def reducer_override(self, obj: Any) -> Any:
+        return with_qualname(obj, super().reducer_override(obj))
 
 
 def dump(value: Any) -> tuple[bytes, list[memoryview]]:

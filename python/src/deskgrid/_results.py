@@ -26,6 +26,7 @@ from ._work import LiveJob, Standing
 from .env import OWN
 from .errors import (
     Cancelled,
+    DeskgridError,
     EnvError,
     GridUnreachable,
     HostsLost,
@@ -155,10 +156,16 @@ class Results:
             if before is not None:
                 return before[1]
             self._adopted[live.id] = (live, futures)
-        if standing.info["state"] == "refused":
-            self._over(live, "refused", standing.info.get("reason") or "")
-        ended = {end.task.index: end for end in self._standing(live, standing.tasks)}
-        self._follow(live, ended, standing.event)
+        try:
+            if standing.info["state"] == "refused":
+                self._over(live, "refused", standing.info.get("reason") or "")
+            ended = {end.task.index: end for end in self._standing(live, standing.tasks)}
+            self._follow(live, ended, standing.event)
+        except BaseException:
+            # Whoever comes back to it next does all of this anew.
+            self._let_go(live)
+            self._give_up(live, GridUnreachable("whoever came back to the job was interrupted"))
+            raise
         return futures
 
     def _standing(self, live: LiveJob, views: Iterable[Json]) -> Iterator[Ended]:
@@ -247,9 +254,9 @@ class Results:
                 live = again
                 self._adopted[live.id] = (live, futures)
             live.tasks.update(tasks)
-        if live is again:
-            self._follow(live, {}, newest)
         try:
+            if live is again:
+                self._follow(live, {}, newest)
             yield
         except BaseException:
             with self._wake:
@@ -385,23 +392,30 @@ class Results:
             self._hear(live, task, well, result, reason)
 
     def _left_by(self, live: LiveJob, task: Task, well: bool) -> Json:
-        """Returns what a task has left, as an event would tell it; of one that has failed there may be
-        nothing.
+        """Returns what a task has left, as an event would tell it; of one that has failed, as much as
+        there is: its reason is known.
 
         Raises:
             ResultGone: It was removed.
+            GridUnreachable: The master does not answer, and the calls may have left outcomes.
         """
         path = f"/jobs/{live.id}/tasks/{task.index}"
-        with _reading(live, task):
-            try:
-                result: Json = self._api.call("GET", f"{path}/files")
-                if not well:
-                    result["stderr"] = self._api.read(f"{path}/stderr").decode(errors="replace")
-            except Refused as refusal:
-                if well or refusal.status not in (404, 410):
-                    raise
-                # Its hosts were lost, for example: the reason is all that there is.
-                result = {}
+        result: Json = {}
+        if well:
+            with _reading(live, task):
+                result = self._api.call("GET", f"{path}/files")
+            return result
+        try:
+            result = self._api.call("GET", f"{path}/files")
+        except GridUnreachable:
+            if live.kind == "calls":
+                raise
+            return result
+        except DeskgridError:
+            # Its hosts were lost, for example.
+            pass
+        with contextlib.suppress(DeskgridError):
+            result["stderr"] = self._api.read(f"{path}/stderr").decode(errors="replace")
         return result
 
     def _elsewhere(self, live: LiveJob, task: Task, reason: str) -> None:
@@ -554,7 +568,7 @@ class Results:
 
 @contextlib.contextmanager
 def _reading(live: LiveJob, task: Task) -> Iterator[None]:
-    """While what a task has left is read: it may have been removed.
+    """While what a task has left is read: it may have been removed, or the job forgotten.
 
     Raises:
         ResultGone: It was.
@@ -562,7 +576,7 @@ def _reading(live: LiveJob, task: Task) -> Iterator[None]:
     try:
         yield
     except Refused as refusal:
-        if refusal.status != 410:
+        if refusal.status not in (404, 410):
             raise
         why, name = str(refusal.args[0]), f"{live.id}.{task.index}"
         raise ResultGone(why, refusal.hint, name) from refusal

@@ -54,7 +54,9 @@ class Session:
         self._closing = False
         self._closed = False
         self._close_soon = False
-        self._launching = 0
+        #: The stream of which calls are being submitted, and the jobs of which tasks are being cancelled.
+        self._fed: Stream | None = None
+        self._cancelling: set[int] = set()
         _sessions.add(self)
         threading.Thread(target=self._dispatch, name="deskgrid-submit", daemon=True).start()
 
@@ -121,23 +123,25 @@ class Session:
     def busy(self, owner: object = None) -> bool:
         """Whether anything of an owner, or of all, is awaited."""
         with self._lock:
+            cancelled = self._to_cancel.keys() | self._cancel_jobs | self._cancelling
+            if owner is not None:
+                cancelled &= {job.id for job in self._jobs_of(owner)}
             return bool(
-                self._launching
-                or self._to_cancel
-                or self._cancel_jobs
+                cancelled
+                or (self._fed is not None and _is_of(self._fed, owner))
                 or any(stream.waits() for stream in self._streams_of(owner))
                 or any(job.tasks for job in self._jobs_of(owner))
             )
 
     def _streams_of(self, owner: object) -> Iterator[Stream]:
         for stream in self._streams.values():
-            if owner is None or owner in stream.owners:
+            if _is_of(stream, owner):
                 yield stream
 
     def _jobs_of(self, owner: object) -> Iterator[LiveJob]:
         """Yields jobs of calls, and not those that people have handles of."""
         for job in self.results.jobs.values():
-            if job.stream is not None and (owner is None or owner in job.stream.owners):
+            if job.stream is not None and _is_of(job.stream, owner):
                 yield job
 
     def over(self) -> bool:
@@ -225,15 +229,13 @@ class Session:
                     self._to_cancel, self._cancel_jobs = cancel, jobs
                     self._wake.wait(min([w for w in waits if w is not None], default=None))
                     continue
-                self._launching += 1
-            try:
-                self._cancel(cancel, jobs)
-                for stream in due:
-                    self._feed(stream)
-            finally:
-                with self._wake:
-                    self._launching -= 1
-                    self._wake.notify_all()
+                self._cancelling = jobs | set(cancel)
+            self._cancel(cancel, jobs)
+            with self._wake:
+                self._cancelling = set()
+                self._wake.notify_all()
+            for stream in due:
+                self._feed(stream)
         self.close()
 
     def _forget_streams(self) -> None:
@@ -259,6 +261,7 @@ class Session:
         try:
             slots = self.slots()
             with self._lock:
+                self._fed = stream
                 chunks = stream.take(time.monotonic(), slots)
             tasks: list[Task] = []
             for chunk in chunks:
@@ -276,6 +279,10 @@ class Session:
                 failed = stream.fail()
             for call in failed:
                 self.results.finish(call, None, error)
+        finally:
+            with self._wake:
+                self._fed = None
+                self._wake.notify_all()
 
     def _packed(self, call: Call) -> bool:
         """Whether a call could be packed; if not, its future has been told."""
@@ -360,6 +367,11 @@ class Session:
             if live.stream is not None and live.stream.abandoned:
                 self._cancel_jobs.add(live.id)
             self._wake.notify_all()
+
+
+def _is_of(stream: Stream, owner: object) -> bool:
+    """Whether calls are an owner's; of all, if that is nobody."""
+    return owner is None or owner in stream.owners
 
 
 #: The sessions of this process. One that is forked from it has none of its own.

@@ -78,12 +78,17 @@ async def _results(futures: list[TaskFuture[T]], ordered: bool) -> AsyncGenerato
     """Yields results. Whoever stops listening cancels the rest."""
     if ordered:
         futures.reverse()
+    coming = [] if ordered else [asyncio.wrap_future(future) for future in futures]
     try:
         while ordered and futures:
             # A result that was yielded is kept by nobody here.
             yield await futures.pop()
-        for done in asyncio.as_completed([asyncio.wrap_future(future) for future in futures]):
+        for done in asyncio.as_completed(coming):
             yield await done
     finally:
+        for one in coming:
+            # Nobody is told of those that fail later, or have failed already.
+            if not one.cancel() and not one.cancelled():
+                one.exception()
         for future in futures:
             future.cancel()

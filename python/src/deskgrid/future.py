@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,7 +28,8 @@ class TaskFuture(concurrent.futures.Future[T]):
         self._call: Call | None = None
         self._job: int | None = None
         self._index = 0
-        self.wanted: Callable[[], None] | None = None
+        #: (Of the library.) Requests the call, which is disclosed, within so many seconds.
+        self.wanted: Callable[[float | None], None] | None = None
         #: The run time of the call on its host in seconds, once it has ended there.
         self.seconds: float | None = None
 
@@ -63,6 +65,7 @@ class TaskFuture(concurrent.futures.Future[T]):
     def settle(self, value: Any, error: BaseException | None) -> None:
         """(Of the library.) The call has ended."""
         call, self._call = self._call, None
+        self.wanted = None
         if call is not None:
             call.args = call.kwargs = None
         if not self.begin():
@@ -79,6 +82,7 @@ class TaskFuture(concurrent.futures.Future[T]):
         if not super().cancel():
             return False
         call, self._call = self._call, None
+        self.wanted = None
         self.begin()
         if call is not None:
             self._session.drop(call)
@@ -95,8 +99,7 @@ class TaskFuture(concurrent.futures.Future[T]):
             CancelledError: The call was cancelled.
             Exception: What the call raised.
         """
-        self._request()
-        value = super().result(timeout)
+        value = super().result(self._request(timeout))
         # Before Python 3.13 an exception that counts as false was no exception.
         if self._exception is not None:
             raise self._exception
@@ -112,8 +115,7 @@ class TaskFuture(concurrent.futures.Future[T]):
             TimeoutError: It was not there in time.
             CancelledError: The call was cancelled.
         """
-        self._request()
-        return super().exception(timeout)
+        return super().exception(self._request(timeout))
 
     def __await__(self) -> Generator[Any, None, T]:
         return self._awaited().__await__()
@@ -123,12 +125,15 @@ class TaskFuture(concurrent.futures.Future[T]):
             await asyncio.to_thread(self._request)
         return await asyncio.wrap_future(self)
 
-    def _request(self) -> None:
-        """Somebody waits for the call: if it is a disclosed one, it is requested, once."""
+    def _request(self, timeout: float | None = None) -> float | None:
+        """Somebody waits for the call: if it is a disclosed one, it is requested, once. Returns how
+        much of the time is left."""
         wanted = self.wanted
-        if wanted is not None and not self.done():
-            wanted()
-        self.wanted = None
+        if wanted is None or self.done():
+            return timeout
+        end = None if timeout is None else time.monotonic() + timeout
+        wanted(timeout)
+        return None if end is None else max(0.0, end - time.monotonic())
 
     def attempts(self) -> list[dict[str, Any]]:
         """Returns what the grid knows of the attempts of its task, as the API tells it."""

@@ -29,6 +29,10 @@ T = TypeVar("T")
 HEARD = 60.0
 
 
+#: The least time in seconds that a request of disclosed calls gets, however short somebody waits.
+LEAST_REQUEST = 1.0
+
+
 class Forecast(NamedTuple):
     """When a job should be done: it is before ``high`` and after ``low`` with 80 %."""
 
@@ -116,20 +120,43 @@ class Job(Generic[T]):
 
     def wants(self, future: TaskFuture[T], number: int) -> None:
         """(Of the library.) The call of this number is disclosed: its result requests it."""
-        future.wanted = lambda: self.request([number])
 
-    def _awaited(self) -> list[TaskFuture[T]]:
-        """Returns the futures, for which somebody waits now: disclosed ones are requested, and there
-        is a bar."""
+
+        def request(timeout: float | None) -> None:
+            if self._is_requested([number], timeout):
+                future.wanted = None
+
+        future.wanted = request
+
+    def _awaited(self, timeout: float | None) -> list[TaskFuture[T]]:
+        """Returns the futures, for which somebody waits now, for so long at most: disclosed ones are
+        requested, and there is a bar."""
         futures = self.futures
-        if any(future.wanted for future in futures):
-            self.request()
+        wanted = any(future.wanted and not future.done() for future in futures)
+        if wanted and self._is_requested(None, timeout):
             for future in futures:
                 future.wanted = None
         if not self._shown:
             self._shown = True
             self._grid.show([future for future in futures if not future.done()], f"job {self.id}")
         return futures
+
+    def _is_requested(self, indices: list[int] | None, timeout: float | None) -> bool:
+        """Requests calls as :meth:`request` does, where there is anything to request; returns whether
+        there was time enough for that."""
+        most = None if timeout is None else max(timeout, LEAST_REQUEST)
+        end = None if most is None else time.monotonic() + most
+        try:
+            self._request(indices, most)
+        except Refused as refusal:
+            # They are cancelled, or the job is forgotten, as their futures are about to hear.
+            if refusal.code != "conflict" and refusal.status != 404:
+                raise
+        except GridUnreachable:
+            if end is None or most is None or most > self._session.api.patience:
+                raise
+            return False
+        return True
 
     def _come_back(self) -> list[TaskFuture[T]]:
         """Makes the futures of a job that another process may have submitted."""
@@ -176,12 +203,14 @@ class Job(Generic[T]):
                 yield future.result()
             return
         end = None if timeout is None else time.monotonic() + timeout
-        for future in self._awaited():
-            yield future.result(None if end is None else max(0.0, end - time.monotonic()))
+        for future in self._awaited(timeout):
+            yield future.result(_left(end))
 
     def as_completed(self, timeout: float | None = None) -> Iterator[TaskFuture[T]]:
         """Yields the futures as they are done. Disclosed calls are requested."""
-        for future in concurrent.futures.as_completed(self._awaited(), timeout):
+        end = None if timeout is None else time.monotonic() + timeout
+        futures = self._awaited(timeout)
+        for future in concurrent.futures.as_completed(futures, _left(end)):
             assert isinstance(future, TaskFuture)
             yield future
 
@@ -202,7 +231,9 @@ class Job(Generic[T]):
         Args:
             timeout: The longest time to wait, in seconds.
         """
-        return not concurrent.futures.wait(self._awaited(), timeout).not_done
+        end = None if timeout is None else time.monotonic() + timeout
+        futures = self._awaited(timeout)
+        return not concurrent.futures.wait(futures, _left(end)).not_done
 
     # -- changes -------------------------------------------------------------------------------
 
@@ -259,8 +290,11 @@ class Job(Generic[T]):
         Args:
             indices: The numbers of the calls, from 0; all of them by default.
         """
+        self._request(indices)
+
+    def _request(self, indices: list[int] | None, patience: float | None = None) -> None:
         body = {} if indices is None else {"tasks": ",".join(str(i + 1) for i in sorted(indices))}
-        self._session.api.call("POST", f"/jobs/{self.id}/request", body)
+        self._session.api.call("POST", f"/jobs/{self.id}/request", body, patience=patience)
 
     def forget(self) -> None:
         """Removes the job, which has ended, with its results."""
@@ -322,6 +356,11 @@ class Job(Generic[T]):
             f'<span style="display:inline-block;width:20em;background:#ddd">{bars}</span><br>'
             f"{html.escape(words)}</div>"
         )
+
+
+def _left(end: float | None) -> float | None:
+    """Returns how many seconds there are until then."""
+    return None if end is None else max(0.0, end - time.monotonic())
 
 
 def _unheard(futures: list[TaskFuture[Any]]) -> set[int]:
