@@ -70,8 +70,10 @@ class Gateway:
         self.failures: list[Exception] = []
 
     @contextlib.contextmanager
-    def request(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Iterator[Any]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+    def request(
+        self, method: str, path: str, body: Any, headers: dict[str, str], silence: float = 60
+    ) -> Iterator[Any]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=silence)
         try:
             connection.request(method, path, body, headers)
             yield connection.getresponse()
