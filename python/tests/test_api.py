@@ -71,7 +71,7 @@ class Gateway:
 
     @contextlib.contextmanager
     def request(
-        self, method: str, path: str, body: Any, headers: dict[str, str], silence: float = 60
+        self, method: str, path: str, body: Any, headers: dict[str, str], silence: float
     ) -> Iterator[Any]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=silence)
         try:
