@@ -18,8 +18,10 @@ use crate::run::SessionContext;
 use crate::store::Reader;
 use bucket::BucketSweep;
 
-/// The most blobs that are looked up at a time, so that other asks of the core do not wait long.
+/// The most blobs that a reader looks up at a time.
 const PORTION: usize = 1_000;
+/// The most blobs that one turn of the core removes, so that other asks do not wait long: it asks about each again.
+const REMOVED: usize = 100;
 
 /// The longest time between two sweeps: what is to go after a week goes although a master is
 /// restarted each week.
@@ -94,7 +96,7 @@ pub(crate) async fn serve(state: Arc<SessionContext>) {
         };
 
         let mut bytes = 0;
-        for portion in unneeded.chunks(PORTION).map(<[OldBlob]>::to_vec) {
+        for portion in unneeded.chunks(REMOVED).map(<[OldBlob]>::to_vec) {
             match state.core.ask::<u64>(UpkeepAsk::Sweep(portion)).await {
                 Ok(removed) => bytes += removed,
                 Err(_) => return,

@@ -1,7 +1,6 @@
 //! Records users' uploads, counts their bytes that no job of the user needs, and decides which
 //! content a host needs for its attempts. The transfer and its limits live in `sessions::content`.
 
-use std::collections::VecDeque;
 use std::time::SystemTime;
 
 use common::content::BlobHash;
@@ -14,10 +13,6 @@ use crate::store::{LiveObject, ObjectName, StoreError};
 /// The longest time between the begin of an upload and the note that it is there. What the storage
 /// has for longer, and no note of, is taken for left over (`sweep`).
 const LONGEST_UPLOAD: Span = Span::from_secs(12 * 3_600);
-
-/// The time, from the question on, for which a sweep goes by one answer of a store that other masters can take: a
-/// master that stood still asks again before it removes more.
-const ANSWER_COUNTS: Span = Span::from_millis(100);
 
 /// Some content with its last time of use.
 pub(crate) type OldBlob = (BlobRef, SystemTime);
@@ -165,60 +160,33 @@ impl Core {
             self.store.hold()?;
         }
 
-        // A blob that was used meanwhile, or is needed, stays. Whether it was used is looked at last: while
-        // the store answers, this master may have lost it, and another one counts on the blob.
-        let looks_last = self.laws.use_before_removing;
-        let mut left: VecDeque<OldBlob> = old
-            .iter()
-            .filter(|old| looks_last || !self.is_used(old))
-            .copied()
-            .collect();
-
         let mut bytes = 0;
-        while !left.is_empty() {
-            let hashes: Vec<BlobHash> = left.iter().map(|(blob, _)| blob.hash).collect();
-            let asked = self.store.lease_clock();
-            let needed = self.store.needed(&hashes)?;
+        for (blob, at) in old {
+            // A blob that was used meanwhile, or is needed, stays. Whether it was used is looked at last: while
+            // the store answers, this master may have lost it, and another one counts on the blob.
+            let is_used = |core: &Self| core.blobs.modified(&blob.hash) != Some(*at);
+            let before = !self.laws.use_before_removing && is_used(self);
+            if before || self.is_program(&blob.hash) || self.store.needs_blob(&blob.hash)? {
+                continue;
+            }
+            if self.laws.use_before_removing && is_used(self) {
+                continue;
+            }
 
-            while let Some(old) = left.pop_front() {
-                let hash = old.0.hash;
-                let is_needed = self.is_program(&hash) || needed.contains(&hash);
-                let stays = is_needed || looks_last && self.is_used(&old);
-                if !stays {
-                    bytes += self.remove_unneeded(&old.0)?;
+            self.condemn(&blob.hash)?;
+            match self.blobs.remove(&blob.hash) {
+                Ok(()) => {
+                    bytes += blob.size;
+                    self.store.content_went(&blob.hash)?;
                 }
-                if self.is_long_since(asked) {
-                    break;
+                Err(error) => {
+                    tracing::warn!(hash = %blob.hash, %error, "content that nobody needs stays");
                 }
             }
         }
 
         // What is unused is counted at the end of the sweep, by `trim_content_of`.
         Ok(bytes)
-    }
-
-    /// Whether somebody has used the blob since it was listed.
-    fn is_used(&self, (blob, at): &OldBlob) -> bool {
-        self.blobs.modified(&blob.hash) != Some(*at)
-    }
-
-    /// Whether the store has to be asked again, since another master may have it by now.
-    fn is_long_since(&self, asked: Option<Time>) -> bool {
-        let now = self.store.lease_clock();
-        now.zip(asked)
-            .is_some_and(|(now, asked)| now.since(asked) > ANSWER_COUNTS)
-    }
-
-    /// Removes a blob and returns its bytes; 0 if it could not be removed.
-    fn remove_unneeded(&mut self, blob: &BlobRef) -> Result<u64, StoreError> {
-        self.condemn(&blob.hash)?;
-        if let Err(error) = self.blobs.remove(&blob.hash) {
-            tracing::warn!(hash = %blob.hash, %error, "content that nobody needs stays");
-            return Ok(0);
-        }
-
-        self.store.content_went(&blob.hash)?;
-        Ok(blob.size)
     }
 
     /// Recounts the bytes of unused content by user from the store.

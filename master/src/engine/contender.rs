@@ -157,7 +157,7 @@ impl StoreContender {
 
 impl Engine {
     /// Has the core condemn, or remove from a directory, the content that no job needs and that nobody has
-    /// counted on for `grace`: one by one, so that the store is asked, and may be lost, before each.
+    /// counted on for `grace`.
     ///
     /// # Errors
     /// If the store fails.
@@ -165,8 +165,7 @@ impl Engine {
         let since = as_system_time(now - grace);
         let mut old = self.contents.list().unwrap_or_default();
         old.retain(|(_, at)| *at <= since);
-        old.into_iter()
-            .try_for_each(|old| self.core.consider(UpkeepAsk::Sweep(vec![old]).into(), None))
+        self.core.consider(UpkeepAsk::Sweep(old).into(), None)
     }
 
     /// The objects that may be deleted: those that were condemned before this time, if the database

@@ -54,9 +54,9 @@ impl Reader {
 }
 
 impl Writer {
-    /// Returns those of the `hashes` that some job needs.
-    pub(crate) fn needed(&self, hashes: &[BlobHash]) -> Result<BTreeSet<BlobHash>, StoreError> {
-        needed(self.db(), hashes)
+    /// Whether some job needs this content.
+    pub(crate) fn needs_blob(&self, hash: &BlobHash) -> Result<bool, StoreError> {
+        Ok(!needed(self.db(), &[*hash])?.is_empty())
     }
 }
 
@@ -70,9 +70,9 @@ mod tests {
     use super::*;
 
     impl Writer {
-        /// Whether some job needs this content.
-        pub(crate) fn needs_blob(&self, hash: &BlobHash) -> Result<bool, StoreError> {
-            Ok(!self.needed(&[*hash])?.is_empty())
+        /// Returns those of the `hashes` that some job needs.
+        pub(crate) fn needed(&self, hashes: &[BlobHash]) -> Result<BTreeSet<BlobHash>, StoreError> {
+            needed(self.db(), hashes)
         }
     }
 

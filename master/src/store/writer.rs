@@ -197,15 +197,6 @@ impl Writer {
         Ok(())
     }
 
-    /// The time by the clock of the lease, which counts the sleep of the machine; `None` where no other
-    /// master can take the store.
-    pub(crate) fn lease_clock(&self) -> Option<Time> {
-        match &self.db {
-            Db::Lite(_) => None,
-            Db::Pg(pg) => Some(pg.place().since_boot()),
-        }
-    }
-
     /// The wait of this writer for its database, as a [`StoreWait`].
     pub(crate) fn wait(&self) -> StoreWait {
         self.db.wait()

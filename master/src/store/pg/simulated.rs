@@ -137,7 +137,7 @@ impl Drop for SimulatedSession {
 
 impl Database {
     /// The time since the machine was started, its sleep included.
-    pub(in crate::store) fn since_boot(&self) -> Time {
+    pub(super) fn since_boot(&self) -> Time {
         match self.simulation() {
             Some(simulation) => simulation.database.now(),
             None => crate::clock::since_boot(),
