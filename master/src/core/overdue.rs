@@ -30,7 +30,7 @@ pub(super) struct StuckHosts {
 }
 
 /// What a host should have begun.
-struct Overdue {
+struct UnbegunWork {
     /// The time at which it got the first of it.
     since: Time,
     attempts: Vec<AttemptId>,
@@ -81,12 +81,12 @@ impl Core {
             return Ok(());
         }
 
-        let mut overdue: Vec<(HostId, Overdue)> = self.overdue(within).into_iter().collect();
+        let mut overdue: Vec<(HostId, UnbegunWork)> = self.overdue(within).into_iter().collect();
         overdue.retain(|(host, _)| ready.iter().any(|other| other != host));
         overdue.sort_by_key(|(_, overdue)| overdue.since);
         let drained = self.stuck.drains(self.now, overdue.len(), connected.len());
 
-        for (host, Overdue { attempts, .. }) in overdue.into_iter().take(drained) {
+        for (host, UnbegunWork { attempts, .. }) in overdue.into_iter().take(drained) {
             let name = self
                 .hosts
                 .get(&host)
@@ -107,8 +107,8 @@ impl Core {
     }
 
     /// The overdue attempts by host, of connected hosts on which nothing runs although it could.
-    fn overdue(&self, within: Span) -> BTreeMap<HostId, Overdue> {
-        let mut overdue: BTreeMap<HostId, Overdue> = BTreeMap::new();
+    fn overdue(&self, within: Span) -> BTreeMap<HostId, UnbegunWork> {
+        let mut overdue: BTreeMap<HostId, UnbegunWork> = BTreeMap::new();
         let mut works: BTreeMap<HostId, bool> = BTreeMap::new();
         for live in self
             .scheduler
@@ -126,7 +126,7 @@ impl Core {
             };
 
             if self.now.since(live.assigned) >= late {
-                let of_host = overdue.entry(live.host).or_insert(Overdue {
+                let of_host = overdue.entry(live.host).or_insert(UnbegunWork {
                     since: live.assigned,
                     attempts: Vec::new(),
                 });
