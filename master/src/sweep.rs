@@ -155,12 +155,12 @@ fn unneeded(
 
 #[cfg(test)]
 mod tests {
-    use common::job::{Rules, Work};
-    use common::{BlobRef, IdSet, JobSpec, RequestId, TaskSet, Time};
+    use common::BlobRef;
     use link::BlobStore;
 
     use super::*;
-    use crate::store::{NewJob, Writer};
+    use crate::store::Writer;
+    use crate::store::tests::{add_job_with, spec};
 
     #[tokio::test(start_paused = true)]
     async fn a_sweep_comes_within_an_hour_however_long_content_is_kept() {
@@ -180,26 +180,8 @@ mod tests {
         let files = BlobStore::open(&dir.path().join("content")).unwrap();
         let [needed, left_over] =
             ["an input", "left over"].map(|text| files.add_reader(text.as_bytes()).unwrap());
-        let spec = JobSpec {
-            name: "bag".into(),
-            tasks: TaskSet {
-                ids: IdSet::from_range(1, 1),
-                items: Vec::new(),
-            },
-            work: Work::Noop,
-            rules: Rules::default(),
-        };
-        let new = NewJob {
-            request: RequestId(uuid::Uuid::nil()),
-            body_hash: [0; 32],
-            user: "ann",
-            spec: &spec,
-            content: &[needed],
-            estimates: &[],
-            now: Time(1),
-        };
         let mut store = Writer::open(dir.path()).unwrap();
-        store.add_job(&new).unwrap();
+        add_job_with(&mut store, 1, (&spec(1), &[needed]), "ann");
 
         let place = ContentPlace::Directory(files);
         let reader = store.reader(dir.path());

@@ -274,13 +274,11 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
-    use common::job::{Rules, Work};
-    use common::{JobSpec, RequestId, TaskSet};
     use link::BlobStore;
 
     use super::super::retention::tests::core;
     use super::*;
-    use crate::store::NewJob;
+    use crate::store::tests::{add_job_with, spec};
 
     #[test]
     fn a_sweep_removes_what_no_job_needs_and_nobody_has_used_since_it_was_listed() {
@@ -292,25 +290,7 @@ mod tests {
         let used = put("sent again");
         let left_over = [put("one"), put("three")];
 
-        let spec = JobSpec {
-            name: "bag".into(),
-            tasks: TaskSet {
-                ids: IdSet::from_range(1, 1),
-                items: Vec::new(),
-            },
-            work: Work::Noop,
-            rules: Rules::default(),
-        };
-        let new = NewJob {
-            request: RequestId(uuid::Uuid::nil()),
-            body_hash: [0; 32],
-            user: "ann",
-            spec: &spec,
-            content: &needed,
-            estimates: &[],
-            now: core.now,
-        };
-        core.store.add_job(&new).unwrap();
+        add_job_with(&mut core.store, 1, (&spec(1), &needed), "ann");
 
         let old = files.list().unwrap();
         assert_eq!(old.len(), 43);

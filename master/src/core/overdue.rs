@@ -29,7 +29,7 @@ pub(super) struct StuckHosts {
     told: bool,
 }
 
-/// What a host should have begun.
+/// The work that a host should have begun.
 struct UnbegunWork {
     /// The time at which it got the first of it.
     since: Time,

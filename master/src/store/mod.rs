@@ -37,7 +37,7 @@ mod shadow;
 mod site;
 mod speculation;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod transfer;
 mod updates;
 mod uploads;

@@ -1,4 +1,4 @@
-//! Which content some job needs: as an input or a result (`blob_use`), for a saved state (`checkpoint_blob`) or as
+//! The content that some job needs: as an input or a result (`blob_use`), for a saved state (`checkpoint_blob`) or as
 //! output that nobody has requested yet (`kept_blob`). Who may name content is in `uploads`; the sweeps that
 //! remove what no job needs are the core's.
 

@@ -22,7 +22,7 @@ pub(super) fn open(dir: &tempfile::TempDir) -> Writer {
     Writer::open(dir.path()).unwrap()
 }
 
-pub(super) fn spec(tasks: u32) -> JobSpec {
+pub(crate) fn spec(tasks: u32) -> JobSpec {
     let tasks = TaskSet {
         ids: IdSet::from_range(1, tasks),
         items: Vec::new(),
@@ -44,7 +44,7 @@ fn add_job_of(store: &mut Writer, id: u128, spec: &JobSpec, user: &str) -> JobId
 }
 
 /// A job of `user` that needs this content, whatever its spec says.
-pub(super) fn add_job_with(
+pub(crate) fn add_job_with(
     store: &mut Writer,
     id: u128,
     (spec, content): (&JobSpec, &[BlobRef]),

@@ -53,7 +53,7 @@ pub(super) struct StreamCapture {
     failed: Option<io::Error>,
 }
 
-/// What of a stream is still read once the process tree has ended.
+/// The rest of a stream, which is read once the process tree has ended.
 struct LastWords {
     /// Whether it has.
     ended: watch::Receiver<bool>,

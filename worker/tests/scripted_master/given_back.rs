@@ -1,9 +1,9 @@
-//! What a worker gives back while no master hears it.
+//! The attempts that a worker gives back while no master hears it.
 
 use super::*;
 
 impl Worker {
-    /// What it gives back next.
+    /// The attempts that it gives back next.
     async fn returned(&mut self) -> Vec<AttemptId> {
         self.until(|message| match message {
             ToMaster::Returned { attempts, .. } => Some(attempts),

@@ -1,4 +1,4 @@
-//! What is given back for the owner's sake: after which time, and for which reason.
+//! The returns for the owner's sake: after which time, and for which reason.
 
 use super::*;
 
