@@ -133,7 +133,11 @@ impl World {
                 self.server.close(session);
                 return self.resume_later(m, Span::from_millis(5), Reply::Flown(Err(lost())));
             }
-            Some(Fuse::PauseAtCommit | Fuse::PauseAtSweep) => self.stand_still(m),
+            Some(Fuse::PauseAtCommit) => self.stand_still(m),
+            Some(Fuse::PauseAtSweep) => {
+                self.count("pauses in the middle of a sweep");
+                self.stand_still(m);
+            }
             _ => {}
         }
         // Whoever hears of a commit hears that the replica has it, with all before it.

@@ -306,7 +306,7 @@ impl World {
             Fuse::BreakAfter | Fuse::PauseAtCommit => commits,
             Fuse::PauseAtSweep => {
                 let first = statements.first().map_or("", |first| &first.sql);
-                first.starts_with("SELECT 1 FROM blob_use")
+                first.starts_with("SELECT hash FROM blob_use")
             }
             _ => true,
         };
