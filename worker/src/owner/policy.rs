@@ -330,10 +330,11 @@ impl OwnerPolicy {
     }
 
     /// Returns the time at which suspended tasks are given back because of the memory that they
-    /// hold.
+    /// hold, if it stays short until then. While it is there again, nobody asks for theirs.
     fn memory_evicts_at(&self) -> Option<Time> {
         let after = limit(self.rules.memory.evict_after)?;
-        self.memory.on().then(|| self.memory.turned() + after)
+        let short = self.memory.on() && !self.memory.falls();
+        short.then(|| self.memory.turned() + after)
     }
 
     fn memory_evicts(&self) -> bool {

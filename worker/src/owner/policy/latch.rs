@@ -69,6 +69,11 @@ impl Latch {
         Some((self.since, at))
     }
 
+    /// Whether it is on, and turns off if the signs against it last.
+    pub(super) fn falls(&self) -> bool {
+        self.on && self.pull == Pull::Off
+    }
+
     /// Advances the latch to `now`.
     pub(super) fn advance(&mut self, now: Time) {
         if let Some(at) = self.turns_at().filter(|at| *at <= now) {
