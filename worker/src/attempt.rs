@@ -718,6 +718,7 @@ async fn drive(
                 WatcherReport::Restless => {
                     tracing::warn!(attempt = %id, "some of its processes do not stop, although it is to be frozen: they are told again");
                 }
+                WatcherReport::Holds(_) => {}
                 _ if dropped => return (End::Dropped, false),
                 WatcherReport::Ended { status, cpu, over } => return (End::Tree(status, cpu, [taken, over]), save),
                 WatcherReport::NotStarted(why) => return (End::NotStarted(why), false),
