@@ -192,6 +192,12 @@ impl OwnerPolicy {
         }
     }
 
+    /// Notes that a part of the memory that suspended tasks held is free: `evict_after` counts from now on.
+    pub fn relieve(&mut self, now: Time) {
+        self.advance(now);
+        self.memory.recount(self.now);
+    }
+
     /// Decides what tasks may do from now on, at this hour of the week.
     pub fn decide(&mut self, now: Time, hour: WeekTime) -> Decision {
         self.advance(now);

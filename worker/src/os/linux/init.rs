@@ -412,11 +412,8 @@ impl Tree<'_> {
             Ok(count) => count,
             Err(error) => return error.kind() == io::ErrorKind::Interrupted,
         };
-        if orders[..count].contains(&MEASURE) && !self.measure(control) {
-            return false;
-        }
-
-        orders[..count]
+        let orders = &orders[..count];
+        let served = orders
             .iter()
             .filter_map(|byte| order_of(*byte))
             .all(|order| match order {
@@ -433,7 +430,9 @@ impl Tree<'_> {
                     self.thaw();
                     true
                 }
-            })
+            });
+        // Behind the others: whoever measures is not to be frozen.
+        served && (!orders.contains(&MEASURE) || self.measure(control))
     }
 
     /// Reports the memory that the processes hold; returns false if the worker is gone. Where no control group tells, a

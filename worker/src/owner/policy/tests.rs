@@ -488,6 +488,20 @@ fn memory_that_is_there_again_is_not_asked_of_suspended_tasks() {
 }
 
 #[test]
+fn after_a_relief_memory_must_stay_short_for_as_long_again() {
+    let mut desk = Desk::quiet(plain());
+    desk.sees(3, memory(0.01, 0.5));
+    let evicted = Decision::Evict(LowMemory);
+    assert_eq!(desk.sleep(70.0)[1..], [(60.0, evicted)]);
+
+    desk.policy.relieve(at(70.0));
+    assert_eq!(
+        desk.sleep(600.0),
+        [(70.0, Decision::Freeze(LowMemory)), (130.0, evicted)]
+    );
+}
+
+#[test]
 fn a_worker_that_starts_watches_first() {
     let mut desk = Desk::quiet(OwnerRules::default());
     assert_eq!(desk.decide(), Decision::Freeze(StartingUp));
