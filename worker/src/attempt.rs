@@ -85,6 +85,8 @@ pub(crate) enum AttemptOrder {
     Tree(os::ProcessOrder),
     /// Save a checkpoint once the command has ended.
     Save,
+    /// Report how much memory the process tree holds.
+    Measure,
     /// End in any phase, and keep nothing.
     Drop,
 }
@@ -540,7 +542,8 @@ impl Workshop {
             let (end, pumped) = {
                 let limits = self.disk_limits(&wanted.inputs);
                 let over = limits.until_exceeded(dir.to_owned());
-                let end = drive(&mut process, id, keeper.as_ref(), &mut seat, orders, over);
+                let keeper = keeper.as_ref();
+                let end = drive(&mut process, (id, say), keeper, &mut seat, orders, over);
                 tokio::pin!(end);
                 tokio::select! {
                     biased;
@@ -692,7 +695,7 @@ enum End {
 /// whether a checkpoint is to be saved then.
 async fn drive(
     process: &mut Process,
-    id: AttemptId,
+    (id, say): (AttemptId, &Say),
     keeper: Option<&Keeper>,
     seat: &mut Seat,
     orders: &mut UnboundedReceiver<AttemptOrder>,
@@ -718,6 +721,7 @@ async fn drive(
                 WatcherReport::Restless => {
                     tracing::warn!(attempt = %id, "some of its processes do not stop, although it is to be frozen: they are told again");
                 }
+                WatcherReport::Holds(bytes) => say(MachineEvent::Measured(id, bytes)),
                 _ if dropped => return (End::Dropped, false),
                 WatcherReport::Ended { status, cpu, over } => return (End::Tree(status, cpu, [taken, over]), save),
                 WatcherReport::NotStarted(why) => return (End::NotStarted(why), false),
@@ -745,6 +749,8 @@ async fn drive(
                     }
                 }
                 Some(AttemptOrder::Save) => save = true,
+                Some(AttemptOrder::Measure) if process.measure() => {}
+                Some(AttemptOrder::Measure) => say(MachineEvent::Measured(id, None)),
                 Some(AttemptOrder::Start) => {}
                 Some(AttemptOrder::Drop) | None => {
                     dropped = true;

@@ -137,6 +137,14 @@ impl Engine {
         self
     }
 
+    /// As [`Self::lending`], where [`Action::Measure`] is carried out: what holds more memory than is lent when
+    /// that is short fails, and is not given back.
+    #[must_use]
+    pub(crate) fn weighing(mut self, lends: Capacity) -> Self {
+        self.machine.weigh();
+        self.lending(lends)
+    }
+
     /// Begins nothing, not even the staging of inputs, before there is a slot for it.
     #[must_use]
     pub(crate) fn staging_in_slots(mut self) -> Self {
@@ -365,6 +373,14 @@ impl Engine {
                     self.unheard.returned(spent);
                     out.push(EngineOutput::Say(ToMaster::Spent(spent)));
                     out.push(EngineOutput::Act(Action::Spent(spent)));
+                }
+                Action::Relieved(attempts) => {
+                    tracing::warn!(
+                        count = attempts.len(),
+                        first = attempts.first().map(tracing::field::display),
+                        "memory is short, and attempts that hold more of it than is lent to all are ended"
+                    );
+                    out.push(EngineOutput::Act(Action::Relieved(attempts)));
                 }
                 Action::Report(held) => out.push(EngineOutput::Say(ToMaster::Phases(held))),
                 Action::Closing => out.push(EngineOutput::Say(ToMaster::Closing)),

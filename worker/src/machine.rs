@@ -15,6 +15,7 @@ mod giving_back;
 mod run;
 #[cfg(test)]
 pub(crate) mod tests;
+mod weighing;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -28,6 +29,7 @@ use common::{AttemptId, Completion, Outcome, Span, Time};
 
 use crate::owner::policy::Decision;
 use run::{EndCause, RunningCommand};
+use weighing::Weighing;
 
 /// The longest time that the start of a command may go unreported: shorter commands never cost a
 /// message of their own.
@@ -65,6 +67,8 @@ pub enum MachineEvent {
     Saving(AttemptId, u32, Saving),
     /// The progress that programs report.
     Progress(Vec<(AttemptId, f32)>),
+    /// The memory that the attempt's processes hold, in bytes; `None` if it cannot be told.
+    Measured(AttemptId, Option<u64>),
     /// The worker is to end in order.
     Shutdown,
     /// The time that `next_wakeup` returned has come.
@@ -147,6 +151,10 @@ pub enum Action {
     Spent(Spent),
     /// Save a checkpoint once its command has ended.
     Save(AttemptId),
+    /// Find out how much memory its processes hold, for [`MachineEvent::Measured`].
+    Measure(AttemptId),
+    /// These are ended since they held more memory than is lent: wait anew for it to come back.
+    Relieved(Vec<AttemptId>),
     /// Tell the master the result of an attempt's checkpoint.
     Saving(AttemptId, u32, Saving),
     /// Tell the master the phases of these attempts.
@@ -167,6 +175,9 @@ pub(crate) struct Machine {
     stages_ahead: bool,
     /// The `Capacity` that the owner lends to all attempts together.
     lends: Capacity,
+    /// Whether frozen attempts can be measured.
+    weighs: bool,
+    weighing: Option<Weighing>,
     grace: Span,
     /// The longest time that an attempt may be frozen for the owner before it is given back; `None`:
     /// for ever.
@@ -217,6 +228,8 @@ impl Machine {
                 memory_mib: u32::MAX,
                 gpus: u32::MAX,
             },
+            weighs: false,
+            weighing: None,
             grace,
             patience,
             heard: true,
@@ -265,6 +278,11 @@ impl Machine {
         };
     }
 
+    /// Has frozen attempts measured before they are given back for their memory.
+    pub(crate) fn weigh(&mut self) {
+        self.weighs = true;
+    }
+
     /// Takes one event and appends the resulting actions.
     pub(crate) fn step(&mut self, now: Time, event: MachineEvent, actions: &mut Vec<Action>) {
         match event {
@@ -302,6 +320,7 @@ impl Machine {
                         .filter(|(id, _)| self.running.contains_key(id)),
                 );
             }
+            MachineEvent::Measured(id, bytes) => self.on_measured(id, bytes),
             MachineEvent::Saving(id, sequence, saving) => {
                 actions.push(Action::Saving(id, sequence, saving));
             }
@@ -329,7 +348,8 @@ impl Machine {
             .running
             .values()
             .filter_map(|run| run.next_wakeup(self.patience_now()));
-        runs.chain(self.report_at).min()
+        let weighed = self.weighing.as_ref().map(Weighing::until);
+        runs.chain(self.report_at).chain(weighed).min()
     }
 
     /// Returns every attempt that it holds, as heartbeats list it.
@@ -722,6 +742,7 @@ impl Machine {
             EndCause::Open => {}
             EndCause::TimedOut(limit) => ending.outcome = Outcome::TimedOut(limit),
             EndCause::Stopped => ending.outcome = Outcome::Stopped,
+            EndCause::HeldTooMuch(bytes) => ending.outcome = self.held_too_much(bytes),
             EndCause::Returned(why) => {
                 let spent = Spent {
                     attempt: id,
@@ -873,7 +894,8 @@ impl Machine {
     fn on_decided(&mut self, now: Time, decision: Decision, actions: &mut Vec<Action>) {
         let before = self.owner();
         let allowed = self.allowed();
-        if std::mem::replace(&mut self.decision, decision) == decision {
+        let last = std::mem::replace(&mut self.decision, decision);
+        if last == decision {
             return;
         }
 
@@ -894,8 +916,10 @@ impl Machine {
         }
 
         self.settle(now, actions);
-        if decision.evicts() {
-            self.return_frozen(now, None, actions);
+        match (last.evicts(), decision.evicts()) {
+            (false, true) => self.evict(now, actions),
+            (true, true) => {}
+            (_, false) => self.weighing = None,
         }
 
         // The reason why the others stay frozen may have changed.
@@ -910,6 +934,7 @@ impl Machine {
         if let Some(patience) = self.patience_now() {
             self.return_frozen(now, Some(patience), actions);
         }
+        self.judge(now, actions);
 
         for (id, run) in &mut self.running {
             if run.kill_at.is_some_and(|at| at <= now) {
@@ -940,6 +965,18 @@ impl Machine {
             actions.push(Action::Report(held));
         }
     }
+}
+
+/// Asks a command to end for this cause, after a checkpoint.
+fn save_and_end(
+    (id, run): (AttemptId, &mut RunningCommand),
+    cause: EndCause,
+    kill_at: Time,
+    actions: &mut Vec<Action>,
+) {
+    run.verdict = cause;
+    actions.push(Action::Save(id));
+    ask_to_end(run, id, kill_at, actions);
 }
 
 /// Asks a command to end. A frozen tree cannot follow the request and must not run for it, so it is

@@ -39,7 +39,7 @@ use crate::engine::{CrashRules, Engine, EngineInput as Told, EngineOutput};
 use crate::error::WorkerError;
 use crate::given_back::GivenBackFile;
 use crate::machine::{Action, MachineEvent};
-use crate::os::{self, Accounts, files};
+use crate::os::{self, Accounts, ProcessOrder, files};
 use crate::owner::guard::Guard;
 use crate::owner::rules::HostSize;
 use crate::owner::sensors::{self, Sighted};
@@ -155,7 +155,7 @@ pub async fn run(
         spool.ids(),
         CrashRules::KEPT,
     )
-    .lending(facts.lends)
+    .weighing(facts.lends)
     .owing(GivenBackFile::below(&dir).take());
 
     let policy = watch_owner(&site, &dir, &room, &tell)?;
@@ -766,13 +766,13 @@ impl Shell {
                 ));
             }
             Action::Start(id) => self.order(id, AttemptOrder::Start),
-            Action::Freeze(id) => self.order(id, AttemptOrder::Tree(os::ProcessOrder::Freeze)),
-            Action::Thaw(id) => self.order(id, AttemptOrder::Tree(os::ProcessOrder::Thaw)),
-            Action::Terminate(id) => {
-                self.order(id, AttemptOrder::Tree(os::ProcessOrder::Terminate));
-            }
-            Action::Kill(id) => self.order(id, AttemptOrder::Tree(os::ProcessOrder::Kill)),
+            Action::Freeze(id) => self.order(id, AttemptOrder::Tree(ProcessOrder::Freeze)),
+            Action::Thaw(id) => self.order(id, AttemptOrder::Tree(ProcessOrder::Thaw)),
+            Action::Terminate(id) => self.order(id, AttemptOrder::Tree(ProcessOrder::Terminate)),
+            Action::Kill(id) => self.order(id, AttemptOrder::Tree(ProcessOrder::Kill)),
             Action::Save(id) => self.order(id, AttemptOrder::Save),
+            Action::Measure(id) => self.order(id, AttemptOrder::Measure),
+            Action::Relieved(_) => self.policy.relieve(self.now()),
             Action::Drop(id) => self.order(id, AttemptOrder::Drop),
             Action::Discard(ending) => self.shop.discard(&ending),
             Action::Left => {

@@ -50,6 +50,7 @@ const TESTS: &[(&str, Test)] = tests![
     a_frozen_tree_uses_no_processor_for_five_seconds,
     a_tree_that_grows_while_it_is_frozen_is_frozen_whole,
     a_process_whose_first_thread_has_ended_is_frozen_and_killed,
+    a_frozen_tree_tells_how_much_memory_it_holds,
     tasks_left_frozen_by_a_killed_worker_end_with_the_next_one,
     tasks_run_at_the_lowest_priority_and_their_watcher_does_not,
     tasks_are_in_the_group_that_gets_what_processor_time_nobody_else_wants,
@@ -679,6 +680,35 @@ async fn a_process_whose_first_thread_has_ended_is_frozen_and_killed(bench: Box<
     process.order(ProcessOrder::Kill);
     assert_eq!(status(&mut process).await, ProcessStatus::Signalled(9));
     assert!(!Path::new(&format!("/proc/{pid}/task")).exists());
+}
+
+async fn a_frozen_tree_tells_how_much_memory_it_holds(bench: Box<Bench>) {
+    const HELD: u64 = 64 << 20;
+    // The shell that does so shares it with its parent.
+    let script =
+        format!("x=$(head -c {HELD} /dev/zero | tr '\\0' x); (echo > held; sleep 600; :) & wait");
+    let held = bench.dir.path().join("held");
+    for memory in [None, Some(1 << 30)] {
+        let mut launch = bench.describe(&["sh", "-c", &script]);
+        launch.limits.memory = memory;
+        let mut process = bench.launcher.launch(&launch, false, false).await.unwrap();
+        until(|| held.exists()).await;
+        process.order(ProcessOrder::Freeze);
+        frozen(&mut process).await;
+
+        assert!(process.measure());
+        let report = within(process.report()).await;
+        // A control group may count the last pages late.
+        let told = HELD - (4 << 20)..2 * HELD;
+        assert!(
+            matches!(report, WatcherReport::Holds(Some(bytes)) if told.contains(&bytes)),
+            "{report:?}, with the limit {memory:?}"
+        );
+
+        process.order(ProcessOrder::Kill);
+        assert_eq!(status(&mut process).await, ProcessStatus::Signalled(9));
+        fs::remove_file(&held).unwrap();
+    }
 }
 
 async fn tasks_run_at_the_lowest_priority_and_their_watcher_does_not(bench: Box<Bench>) {

@@ -9,6 +9,8 @@ mod disk;
 mod door;
 #[path = "scripted_master/given_back.rs"]
 mod given_back;
+#[path = "scripted_master/memory.rs"]
+mod memory;
 #[path = "scripted_master/record.rs"]
 mod record;
 mod runner;
@@ -42,6 +44,7 @@ use disk::{
 use door::{Master, PATIENCE, Worker, command, id, no_attempt_left, pid, sh, state, until, within};
 use given_back::what_a_worker_gives_back_as_it_ends_unheard_is_said_by_its_next_run;
 use link::{BlobStore, Identity};
+use memory::a_task_that_fills_the_memory_fails_and_the_one_beside_it_goes_on;
 use record::what_was_recorded_is_sent_until_it_is_kept;
 use site::{
     of_settings_in_a_row_the_last_ones_hold_and_are_answered_last,
@@ -86,6 +89,7 @@ const TESTS: &[(&str, Test)] = tests![
     a_state_larger_than_a_worker_saves_is_gone_on_from_as_far_as_its_disk_allows,
     a_state_whose_copy_on_this_host_is_damaged_is_fetched_again,
     an_attempt_stopped_while_its_state_is_placed_leaves_nothing,
+    a_task_that_fills_the_memory_fails_and_the_one_beside_it_goes_on,
     a_shutdown_gives_running_attempts_back_and_says_goodbye,
     what_a_worker_gives_back_as_it_ends_unheard_is_said_by_its_next_run,
     a_refused_worker_says_why_and_tries_again_until_it_is_let_in,

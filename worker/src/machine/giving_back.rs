@@ -7,7 +7,7 @@ use common::host::YieldReason;
 use common::{AttemptId, Span, Time};
 
 use super::run::EndCause;
-use super::{Action, Decision, Machine, ask_to_end};
+use super::{Action, Decision, Machine, save_and_end};
 
 /// The reason why an attempt is given back, for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,9 +64,8 @@ impl Machine {
                 None => run.frozen(),
             };
             if due && run.verdict == EndCause::Open {
-                run.verdict = EndCause::Returned(why);
-                actions.push(Action::Save(*id));
-                ask_to_end(run, *id, now + self.grace, actions);
+                let cause = EndCause::Returned(why);
+                save_and_end((*id, run), cause, now + self.grace, actions);
             }
         }
     }
@@ -100,9 +99,8 @@ impl Machine {
         self.give_back(actions);
         for (id, run) in &mut self.running {
             if run.verdict == EndCause::Open {
-                run.verdict = EndCause::Returned(BackReason::Shutdown);
-                actions.push(Action::Save(*id));
-                ask_to_end(run, *id, now + self.grace, actions);
+                let cause = EndCause::Returned(BackReason::Shutdown);
+                save_and_end((*id, run), cause, now + self.grace, actions);
             }
         }
     }

@@ -13,6 +13,8 @@ pub(super) enum EndCause {
     TimedOut(Span),
     /// The master stopped it.
     Stopped,
+    /// It held so many bytes of memory while that was short: more than the owner lends.
+    HeldTooMuch(u64),
     /// The worker gives it back, for this reason.
     Returned(BackReason),
 }

@@ -2,6 +2,7 @@
 //! some short stories.
 
 mod giving_back;
+mod weighing;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -112,6 +113,16 @@ impl World {
         }
     }
 
+    /// Has 4 GiB lent to all attempts, and frozen ones measured.
+    fn weigh(&mut self) {
+        self.machine.weigh();
+        self.machine.lend(Capacity {
+            cores: 1,
+            memory_mib: 4 << 10,
+            gpus: 0,
+        });
+    }
+
     fn tell(&mut self, event: MachineEvent) -> Vec<Action> {
         let mut actions = Vec::new();
         self.machine.step(self.now, event, &mut actions);
@@ -152,6 +163,12 @@ impl World {
                 "{id} saved"
             ),
             Action::Spent(spent) => assert_eq!(self.fates[&spent.attempt], Fate::Returned),
+            Action::Measure(id) => assert_eq!(
+                self.places[id],
+                Place::Running { frozen: true },
+                "{id} measured"
+            ),
+            Action::Relieved(ids) => assert!(ids.iter().all(|id| self.doomed.contains(id))),
             Action::Discard(_)
             | Action::Forget(_)
             | Action::Report(_)
@@ -350,6 +367,12 @@ impl World {
                     .into_iter()
                     .for_each(|id| drop(self.tell(MachineEvent::Hold(vec![id], held))));
             }
+            Op::Measure(which, bytes) => {
+                let frozen = self.pick(which, |_, place| place == Place::Running { frozen: true });
+                frozen
+                    .into_iter()
+                    .for_each(|id| drop(self.tell(MachineEvent::Measured(id, bytes))));
+            }
             Op::Abandon(which) => self.abandon(which),
             Op::Acknowledge(which) => {
                 let ended: Vec<_> = self.machine.ended().iter().copied().collect();
@@ -435,6 +458,7 @@ enum Op {
     Stop(usize),
     Yield(usize),
     Hold(usize, bool),
+    Measure(usize, Option<u64>),
     Abandon(usize),
     Acknowledge(usize),
     Pass(u64),
@@ -462,6 +486,8 @@ fn op() -> impl Strategy<Value = Op> {
         2 => any::<usize>().prop_map(Op::Stop),
         1 => any::<usize>().prop_map(Op::Yield),
         4 => (any::<usize>(), any::<bool>()).prop_map(|(which, held)| Op::Hold(which, held)),
+        3 => (any::<usize>(), proptest::option::of(0u64..16 << 30))
+            .prop_map(|(which, bytes)| Op::Measure(which, bytes)),
         2 => any::<usize>().prop_map(Op::Abandon),
         3 => any::<usize>().prop_map(Op::Acknowledge),
         4 => (1u64..12).prop_map(Op::Pass),
@@ -475,8 +501,12 @@ proptest! {
         patience in proptest::option::of((1u64..20).prop_map(Span::from_secs)),
         ops in proptest::collection::vec(op(), 0..120),
         shuts_down in any::<bool>(),
+        weighs in any::<bool>(),
     ) {
         let mut world = World::patient(slots, patience);
+        if weighs {
+            world.weigh();
+        }
         ops.iter().for_each(|op| world.play(op));
         if shuts_down {
             world.play(&Op::Shutdown);
@@ -488,6 +518,7 @@ proptest! {
     #[test]
     fn the_named_wakeup_is_never_in_the_past_once_it_was_served(ops in proptest::collection::vec(op(), 0..80)) {
         let mut world = World::patient(2, Some(Span::from_secs(15)));
+        world.weigh();
         for op in &ops {
             world.play(op);
             prop_assert!(world.machine.next_wakeup().is_none_or(|at| at > world.now), "after {op:?}");

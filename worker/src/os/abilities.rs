@@ -251,7 +251,7 @@ async fn run(
 
     loop {
         match process.report().await {
-            WatcherReport::Frozen | WatcherReport::Restless => {}
+            WatcherReport::Frozen | WatcherReport::Restless | WatcherReport::Holds(_) => {}
             WatcherReport::NotStarted(why) => return Err(why),
             WatcherReport::Ended { status, .. } => {
                 let words = String::from_utf8_lossy(&words);

@@ -279,6 +279,8 @@ pub enum WatcherReport {
     Frozen,
     /// Processes that are to be frozen still run. They are told again and again; `Frozen` follows.
     Restless,
+    /// The memory that its processes hold, in bytes, as [`Process::measure`] asked; `None` if it cannot be told.
+    Holds(Option<u64>),
     /// The command ended, and no process of its tree is left.
     Ended {
         /// The way in which the command itself ended.

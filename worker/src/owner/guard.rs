@@ -87,6 +87,12 @@ impl Guard {
         self.own.saw(now, sensor, sight);
     }
 
+    /// Notes in both policies that a part of the memory that suspended tasks held is free.
+    pub fn relieve(&mut self, now: Time) {
+        self.own.relieve(now);
+        self.site.iter_mut().for_each(|site| site.relieve(now));
+    }
+
     /// Decides what tasks may do from now on, at this hour of the week.
     pub fn decide(&mut self, now: Time, hour: WeekTime) -> Decision {
         let own = self.own.decide(now, hour);

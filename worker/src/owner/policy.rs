@@ -192,6 +192,12 @@ impl OwnerPolicy {
         }
     }
 
+    /// Notes that a part of the memory that suspended tasks held is free: `evict_after` counts from now on.
+    pub fn relieve(&mut self, now: Time) {
+        self.advance(now);
+        self.memory.recount(self.now);
+    }
+
     /// Decides what tasks may do from now on, at this hour of the week.
     pub fn decide(&mut self, now: Time, hour: WeekTime) -> Decision {
         self.advance(now);
@@ -330,10 +336,11 @@ impl OwnerPolicy {
     }
 
     /// Returns the time at which suspended tasks are given back because of the memory that they
-    /// hold.
+    /// hold, if it stays short until then. While it is there again, nobody asks for theirs.
     fn memory_evicts_at(&self) -> Option<Time> {
         let after = limit(self.rules.memory.evict_after)?;
-        self.memory.on().then(|| self.memory.turned() + after)
+        let short = self.memory.on() && !self.memory.falls();
+        short.then(|| self.memory.turned() + after)
     }
 
     fn memory_evicts(&self) -> bool {

@@ -24,7 +24,7 @@ use super::confine::{Filters, LIFE, View, ViewSpec};
 use super::sandbox::{self, Sandbox};
 use super::start::{self, InitMeans, NotBegun};
 use super::sys::{self, Fork, Reap, Standing};
-use super::{THAW, order_of, tree};
+use super::{MEASURE, THAW, memory, order_of, tree};
 use crate::os::{AttemptLimits, Launch, ProcessOrder, ProcessStatus};
 
 /// The time that killed processes may take to end before they are looked for again.
@@ -65,6 +65,8 @@ pub(super) enum InitReport {
     Frozen,
     /// Some process of it still runs; it is told to stop again.
     Restless,
+    /// The memory that its processes hold, in bytes; `None` if that cannot be told.
+    Holds(Option<u64>),
     /// The command ended, and no process of its tree is left.
     Ended {
         status: ProcessStatus,
@@ -410,7 +412,8 @@ impl Tree<'_> {
             Ok(count) => count,
             Err(error) => return error.kind() == io::ErrorKind::Interrupted,
         };
-        orders[..count]
+        let orders = &orders[..count];
+        let served = orders
             .iter()
             .filter_map(|byte| order_of(*byte))
             .all(|order| match order {
@@ -427,7 +430,28 @@ impl Tree<'_> {
                     self.thaw();
                     true
                 }
-            })
+            });
+        // Behind the others: whoever measures is not to be frozen.
+        served && (!orders.contains(&MEASURE) || self.measure(control))
+    }
+
+    /// Reports the memory that the processes hold; returns false if the worker is gone. Where no control group tells, a
+    /// child of this process looks: who looks at a process may have to wait for it, and the orders do not.
+    fn measure(&self, control: &mut UnixStream) -> bool {
+        if let Some(held) = self.room.memory_held() {
+            return send(control, &InitReport::Holds(Some(held))).is_ok();
+        }
+
+        let members = tree::members(&|_| false);
+        match sys::fork() {
+            Ok(Fork::Parent(_)) => true,
+            Ok(Fork::Child) => {
+                let held = memory::held_by(&members);
+                let sent = send(control, &InitReport::Holds(held));
+                sys::exit(i32::from(sent.is_err()))
+            }
+            Err(_) => send(control, &InitReport::Holds(None)).is_ok(),
+        }
     }
 
     /// Asks every process to end.

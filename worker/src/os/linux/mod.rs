@@ -10,6 +10,7 @@ mod confine;
 mod idle;
 mod init;
 mod load;
+mod memory;
 mod processors;
 mod sandbox;
 mod spawner;
@@ -55,6 +56,8 @@ pub(crate) use sys::{close_inherited, give_up_capabilities};
 pub(crate) use watch::DirWatch;
 
 const THAW: Signal = Signal::CONT;
+/// Asks an init how much memory its attempt holds. It is none of the bytes that are orders.
+const MEASURE: u8 = b'M';
 /// The longest time to look for the reason why a program could not be executed.
 const LOOK: Duration = Duration::from_secs(5);
 /// The turns of those looks: those that hang keep no more threads than this.
@@ -354,15 +357,23 @@ impl Drop for Spawner {
 impl Process {
     /// Passes an order on. An order after the end has no effect.
     pub fn order(&self, order: ProcessOrder) {
+        self.tell(byte_of(order));
+    }
+
+    /// Asks how much memory its processes hold, which [`WatcherReport::Holds`] answers unless it ends before. Returns
+    /// whether this system can tell.
+    pub fn measure(&self) -> bool {
+        self.tell(MEASURE);
+        true
+    }
+
+    fn tell(&self, byte: u8) {
         // Past tokio, whose view of the socket may be older than its state: a byte always fits
         // while the reader lives, and if it is dead there is nothing to order.
-        let _ = self.control.as_ref().map(|control| {
-            send(
-                control,
-                &[byte_of(order)],
-                SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
-            )
-        });
+        let _ = self
+            .control
+            .as_ref()
+            .map(|control| send(control, &[byte], SendFlags::DONTWAIT | SendFlags::NOSIGNAL));
     }
 
     /// Returns the next report; there is none after [`WatcherReport::Ended`] or [`WatcherReport::NotStarted`].
@@ -410,6 +421,7 @@ impl Process {
         Some(match report {
             InitReport::Frozen => WatcherReport::Frozen,
             InitReport::Restless => WatcherReport::Restless,
+            InitReport::Holds(bytes) => WatcherReport::Holds(bytes),
             InitReport::NotStarted(why) => WatcherReport::NotStarted(why),
             InitReport::NoProgram(number) => {
                 let message = std::mem::take(&mut self.message);

@@ -236,6 +236,11 @@ impl Process {
         }
     }
 
+    /// Returns false: nobody measures here what its processes hold.
+    pub fn measure(&self) -> bool {
+        false
+    }
+
     /// The next report. After [`WatcherReport::Ended`] or [`WatcherReport::NotStarted`] there is none. Safe to
     /// cancel.
     pub async fn report(&mut self) -> WatcherReport {

@@ -47,7 +47,7 @@ impl Latch {
         self.on
     }
 
-    /// Returns the time of its last turn.
+    /// Returns the time of its last turn, or of [`Self::recount`].
     pub(super) fn turned(&self) -> Time {
         self.turned
     }
@@ -67,6 +67,16 @@ impl Latch {
     pub(super) fn rises(&self) -> Option<(Time, Time)> {
         let at = self.turns_at().filter(|_| !self.on)?;
         Some((self.since, at))
+    }
+
+    /// Whether it is on, and turns off if the signs against it last.
+    pub(super) fn falls(&self) -> bool {
+        self.on && self.pull == Pull::Off
+    }
+
+    /// Counts the time since its last turn from `now` on.
+    pub(super) fn recount(&mut self, now: Time) {
+        self.turned = now;
     }
 
     /// Advances the latch to `now`.

@@ -469,6 +469,39 @@ fn memory_that_suspended_tasks_hold_is_given_back() {
 }
 
 #[test]
+fn memory_that_is_there_again_is_not_asked_of_suspended_tasks() {
+    let mut desk = Desk::quiet(plain());
+    desk.sees(3, memory(0.01, 0.5));
+    desk.after(30.0);
+    desk.sees(3, memory(0.5, 0.0));
+    assert_eq!(
+        desk.sleep(100.0),
+        [(30.0, Decision::Freeze(LowMemory)), (90.0, Decision::Run)]
+    );
+
+    // What has lasted counts again once it is short again.
+    desk.sees(3, memory(0.01, 0.5));
+    desk.after(59.0);
+    desk.sees(3, memory(0.5, 0.0));
+    desk.after(2.0);
+    assert_eq!(desk.sees(3, memory(0.01, 0.5)), Decision::Evict(LowMemory));
+}
+
+#[test]
+fn after_a_relief_memory_must_stay_short_for_as_long_again() {
+    let mut desk = Desk::quiet(plain());
+    desk.sees(3, memory(0.01, 0.5));
+    let evicted = Decision::Evict(LowMemory);
+    assert_eq!(desk.sleep(70.0)[1..], [(60.0, evicted)]);
+
+    desk.policy.relieve(at(70.0));
+    assert_eq!(
+        desk.sleep(600.0),
+        [(70.0, Decision::Freeze(LowMemory)), (130.0, evicted)]
+    );
+}
+
+#[test]
 fn a_worker_that_starts_watches_first() {
     let mut desk = Desk::quiet(OwnerRules::default());
     assert_eq!(desk.decide(), Decision::Freeze(StartingUp));

@@ -39,8 +39,18 @@ pub(in super::super) struct OpenRoom {
     freezer: Option<OpenFreezer>,
     /// The file that counts the processes killed for lack of memory.
     kills: Option<File>,
+    usage: Option<MemoryUsage>,
     limits_memory: bool,
     limits_processes: bool,
+}
+
+/// The opened files of a group that tell how much memory its processes hold.
+#[derive(Debug)]
+struct MemoryUsage {
+    version: u8,
+    stat: File,
+    /// What of it is swapped out, which version 1 says in `stat`.
+    swapped: Option<File>,
 }
 
 /// The opened files of a group that can be frozen.
@@ -212,6 +222,9 @@ impl Room {
         self.processes = self.processes.filter(|_| processes.is_some());
 
         let freezer = self.freezer.as_ref().map(ControlGroup::open_freezer);
+        // In version 2 the group for freezing may count memory without limiting it.
+        let unified = self.freezer.as_ref().filter(|group| group.version == 2);
+        let counts = self.memory.as_ref().or(unified);
         Ok(OpenRoom {
             doors: self.doors()?,
             freezer: freezer.transpose()?,
@@ -223,6 +236,7 @@ impl Room {
                 };
                 group.read(file).ok()
             }),
+            usage: counts.and_then(MemoryUsage::of),
             limits_memory: self.memory.is_some(),
             limits_processes: self.processes.is_some(),
         })
@@ -303,6 +317,12 @@ impl OpenRoom {
             .unwrap_or(0)
     }
 
+    /// Returns the bytes that the processes hold, without what the system could drop since it lies in files; `None` if no
+    /// group counts them.
+    pub(in super::super) fn memory_held(&self) -> Option<u64> {
+        self.usage.as_ref().and_then(MemoryUsage::held)
+    }
+
     /// Tells everybody in it to stop, and returns whether all have. Those that have not are to be told again: a group
     /// of version 1 that was not frozen at once may wait for that.
     pub(in super::super) fn freeze(&self) -> bool {
@@ -327,6 +347,36 @@ impl OpenRoom {
     /// Kills every process in it.
     pub(in super::super) fn kill(&self) {
         let _ = self.freezer.as_ref().map(OpenFreezer::kill);
+    }
+}
+
+impl MemoryUsage {
+    fn of(group: &ControlGroup) -> Option<Self> {
+        Some(Self {
+            version: group.version,
+            stat: group.read("memory.stat").ok()?,
+            swapped: group.read("memory.swap.current").ok(),
+        })
+    }
+
+    /// Returns the bytes of processes and of files in memory (`tmpfs`), swapped out or not.
+    fn held(&self) -> Option<u64> {
+        let stat = read(&self.stat).ok()?;
+        let counted = |name: &str| -> Option<u64> {
+            let value = stat
+                .lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+            value.trim().parse().ok()
+        };
+
+        if self.version == 2 {
+            let swapped = self.swapped.as_ref().and_then(|file| read(file).ok());
+            let swapped = swapped.and_then(|text| text.trim().parse().ok());
+            return Some(counted("anon")? + counted("shmem")? + swapped.unwrap_or(0));
+        }
+        // What a kernel does not count, it does not list.
+        let more = ["total_shmem", "total_swap"].map(|name| counted(name).unwrap_or(0));
+        Some(counted("total_rss")? + more.iter().sum::<u64>())
     }
 }
 
@@ -414,5 +464,30 @@ mod tests {
         assert_eq!(set_in_turn(None, None), ["max", "max", "max"]);
         assert_eq!(set_in_turn(None, Some(9)), ["max", "max", "9"]);
         assert_eq!(set_in_turn(Some(1), None), ["1", "0", "max"]);
+    }
+
+    #[test]
+    fn a_group_tells_what_its_processes_hold_and_not_what_lies_in_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let group = |version| ControlGroup {
+            version,
+            dir: dir.path().to_owned(),
+        };
+        let held = |version| MemoryUsage::of(&group(version)).and_then(|usage| usage.held());
+        assert_eq!(held(2), None, "it counts nothing");
+
+        let stat = "anon 1000\nfile 9000\nshmem 20\nanon_thp 7\n";
+        write_all(dir.path(), &[("memory.stat", stat)]);
+        assert_eq!(held(2), Some(1_020), "nothing is swapped out here");
+        write_all(dir.path(), &[("memory.swap.current", "300\n")]);
+        assert_eq!(held(2), Some(1_320));
+
+        let stat =
+            "rss 1\nshmem 1\ntotal_cache 9000\ntotal_rss 1000\ntotal_rss_huge 7\ntotal_shmem 20\n";
+        write_all(dir.path(), &[("memory.stat", stat)]);
+        assert_eq!(held(1), Some(1_020));
+        let stat = format!("{stat}total_swap 300\n");
+        write_all(dir.path(), &[("memory.stat", &stat)]);
+        assert_eq!(held(1), Some(1_320));
     }
 }
