@@ -1,8 +1,9 @@
 //! Executes `deskgrid worker install` and `deskgrid worker uninstall`: shows the plan, or carries
 //! it out.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -40,7 +41,7 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
     let commands = root.commands(places.start());
     if args.service.yes {
         let dir = root.at(&places.dir);
-        fs::create_dir_all(&dir).map_err(|e| cannot("make", &dir, &e))?;
+        root.make(&dir)?;
 
         // Join first: where the master does not accept this host, nothing has been changed.
         let home = dir.join("worker/identity");
@@ -55,6 +56,9 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
             root.write(file)?;
         }
 
+        let mut needed = vec![places.program(), places.dir.join("worker")];
+        needed.extend(start.settings.then(|| places.settings()));
+        root.note_closed(&needed);
         run_all(&commands)?;
     }
 
@@ -178,12 +182,15 @@ fn read_settings(file: &Path) -> Result<String, Failure> {
 /// The root of the plan's paths: this system, or another directory, where no command is run.
 struct Root {
     below: Option<PathBuf>,
+    /// Whether the service has an account of its own: it needs what is made here, whatever our umask is.
+    shared: bool,
 }
 
 impl Root {
     fn new(args: &ServiceArgs) -> Self {
         Self {
             below: args.root.clone(),
+            shared: !args.user,
         }
     }
 
@@ -202,10 +209,58 @@ impl Root {
         }
     }
 
+    /// Makes a directory, with what is missing above it.
+    fn make(&self, dir: &Path) -> Result<(), Failure> {
+        let missing: Vec<&Path> = dir
+            .ancestors()
+            .take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists())
+            .collect();
+        fs::create_dir_all(dir).map_err(|e| cannot("make", dir, &e))?;
+        missing.iter().try_for_each(|made| self.permit(made, 0o755))
+    }
+
+    fn make_parent(&self, path: &Path) -> Result<(), Failure> {
+        self.make(path.parent().unwrap_or(path))
+    }
+
+    /// Lets the service's account use what was made here. What a person installs for himself is for him alone: it
+    /// has what his umask leaves.
+    fn permit(&self, made: &Path, mode: u32) -> Result<(), Failure> {
+        if !self.shared {
+            return Ok(());
+        }
+        fs::set_permissions(made, fs::Permissions::from_mode(mode))
+            .map_err(|e| cannot("set the permissions of", made, &e))
+    }
+
     fn write(&self, file: &ServiceFile) -> Result<(), Failure> {
         let path = self.at(&file.path);
-        make_parent(&path)?;
-        fs::write(&path, &file.text).map_err(|e| cannot("write", &path, &e))
+        self.make_parent(&path)?;
+        fs::write(&path, &file.text).map_err(|e| cannot("write", &path, &e))?;
+        self.permit(&path, 0o644)
+    }
+
+    /// Says which directories above what the service needs keep its account out. They were there before: it is not
+    /// for this command to open them.
+    fn note_closed(&self, needed: &[PathBuf]) {
+        if !self.shared {
+            return;
+        }
+
+        let above: BTreeSet<&Path> = needed
+            .iter()
+            .flat_map(|path| path.ancestors().skip(1))
+            .filter(|dir| dir.parent().is_some())
+            .collect();
+        for dir in above.into_iter().map(|dir| self.at(dir)) {
+            if let Some(mode) = closed(&dir) {
+                let dir = dir.display();
+                note(&format!(
+                    "note: {dir} was there before with the mode {mode:o}, by which the service's account cannot enter it, so that \
+                     the service cannot run: chmod o+x {dir}"
+                ));
+            }
+        }
     }
 
     /// Copies this program aside and then into place, since the old one may be running.
@@ -217,7 +272,7 @@ impl Root {
             return Ok(());
         }
 
-        make_parent(&to)?;
+        self.make_parent(&to)?;
         let aside = to.with_extension("new");
         let place = || {
             fs::copy(&from, &aside)?;
@@ -241,9 +296,14 @@ fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Failure {
     failure
 }
 
-fn make_parent(path: &Path) -> Result<(), Failure> {
-    let parent = path.parent().unwrap_or(path);
-    fs::create_dir_all(parent).map_err(|e| cannot("make", parent, &e))
+/// Returns the mode of a directory that belongs to us, if others may not enter it. One that belongs to another account
+/// or group may be the service's.
+fn closed(dir: &Path) -> Option<u32> {
+    let meta = fs::metadata(dir).ok()?;
+    let mode = meta.mode() & 0o777;
+    let of_us = meta.uid() == rustix::process::geteuid().as_raw();
+    let by_group = mode & 0o010 != 0 && meta.gid() != rustix::process::getegid().as_raw();
+    (of_us && mode & 0o001 == 0 && !by_group).then_some(mode)
 }
 
 /// Removes a file or a tree, and then the directories `deskgrid/bin` and `deskgrid` above it if
