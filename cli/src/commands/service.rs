@@ -17,11 +17,26 @@ use crate::launchd::{LaunchdPaths as ServicePaths, dir_of};
 use crate::output::note;
 #[cfg(not(target_os = "macos"))]
 use crate::service::{Scope, ServicePaths, dir_of};
-use crate::service::{ServiceFile, ServiceFlags, Words};
+use crate::service::{ServiceFile, ServiceFlags, UNIT, Words};
+
+/// The directories of units that packages install.
+const PACKAGED_UNITS: [&str; 2] = ["/usr/lib/systemd/system", "/lib/systemd/system"];
+/// The list of dpkg that is there while the package is.
+const DPKG_LIST: &str = "/var/lib/dpkg/info/deskgrid-worker.list";
 
 /// Installs the worker as a service, or shows the plan.
 pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit, Failure> {
     let places = places(context, &args.service)?;
+    let root = Root::new(&args.service);
+    if let Some(unit) = root.packaged() {
+        let hint = format!(
+            "its settings are in /etc/deskgrid/worker.toml, and it joins by /etc/deskgrid/join.toml; to have this program in its \
+             place, remove the package first: {}",
+            root.removal()
+        );
+        return Err(packaged(&unit, hint));
+    }
+
     let settings = args.config.as_deref().map(read_settings).transpose()?;
     let start = ServiceFlags {
         slots: args.slots,
@@ -37,7 +52,6 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
         text,
     }));
 
-    let root = Root::new(&args.service);
     let commands = root.commands(places.start());
     if args.service.yes {
         let dir = root.at(&places.dir);
@@ -82,6 +96,14 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
 pub(super) fn uninstall(context: &Context, args: &ServiceArgs) -> Result<Exit, Failure> {
     let mut places = places(context, args)?;
     let root = Root::new(args);
+    if let Some(unit) = root.packaged() {
+        let removal = root.removal();
+        return Err(packaged(
+            &unit,
+            format!("{removal}; then this command again, if anything is left"),
+        ));
+    }
+
     let unit = fs::read_to_string(root.at(&places.unit())).unwrap_or_default();
     if context.given_dir.is_none() {
         places.dir = dir_of(&unit).unwrap_or(places.dir);
@@ -201,6 +223,24 @@ impl Root {
         }
     }
 
+    /// Returns the unit of the PC's worker that a package has installed, if one has. A unit of ours would hide it, with
+    /// a program that no upgrade of the package reaches; what `uninstall` removes the package would miss.
+    fn packaged(&self) -> Option<PathBuf> {
+        PACKAGED_UNITS
+            .iter()
+            .map(|dir| self.at(&Path::new(dir).join(UNIT)))
+            .find(|unit| self.shared && unit.exists())
+    }
+
+    /// Returns the command that removes the package.
+    fn removal(&self) -> &'static str {
+        if self.at(Path::new(DPKG_LIST)).exists() {
+            "sudo apt purge deskgrid-worker"
+        } else {
+            "sudo dnf remove deskgrid-worker (where a site's script installed it: sudo sh SCRIPT --uninstall)"
+        }
+    }
+
     fn commands(&self, commands: Vec<Words>) -> Vec<Words> {
         if self.below.is_some() {
             Vec::new()
@@ -282,6 +322,14 @@ impl Root {
 
         place().map_err(|e| cannot("write", &to, &e))
     }
+}
+
+fn packaged(unit: &Path, hint: String) -> Failure {
+    let what = format!(
+        "the worker of this PC is that of a package, whose service is {}: nothing was changed",
+        unit.display()
+    );
+    Failure::new(Exit::Error, "exists", what, hint)
 }
 
 fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Failure {

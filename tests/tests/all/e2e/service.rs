@@ -209,6 +209,58 @@ fn a_service_installed_under_a_strict_umask_is_open_to_its_account_and_its_keys_
     assert!(!said.contains("pc/usr"), "{said}");
 }
 
+#[test]
+fn the_service_of_a_package_is_left_to_the_package() {
+    let grid = Grid::start();
+    let root = grid.dir().join("pc");
+    let token = grid.token("worker");
+    let join = ["--master", grid.listen(), "--join", &token];
+    let settings = "pc/etc/deskgrid/worker.toml";
+    grid.file(settings, "slots = 1\n");
+    let there = |unit: &str| grid.file(&format!("pc/{unit}"), "[Service]\n");
+
+    let dpkg = "pc/var/lib/dpkg/info/deskgrid-worker.list";
+    for (unit, by_dpkg, removal) in [
+        (
+            "usr/lib/systemd/system/deskgrid-worker.service",
+            false,
+            "dnf remove deskgrid-worker",
+        ),
+        (
+            "lib/systemd/system/deskgrid-worker.service",
+            true,
+            "apt purge deskgrid-worker",
+        ),
+    ] {
+        let unit = there(unit);
+        if by_dpkg {
+            grid.file(dpkg, "/.\n");
+        }
+
+        let before = files(&root);
+        let place = ["--root", "pc", "--yes"];
+        let install = [&["worker", "install"][..], &place, &join].concat();
+        let uninstall = [&["worker", "uninstall"][..], &place].concat();
+        for words in [&install, &uninstall] {
+            let said = on_pc(&grid, words).expect_code(1).stderr;
+            assert!(
+                said.contains(removal) && said.contains("deskgrid-worker.service"),
+                "{said}"
+            );
+        }
+        assert_eq!(files(&root), before, "nothing was changed");
+
+        // A person's own worker is another service.
+        let own = [&uninstall[..], &["--user"]].concat();
+        on_pc(&grid, &own).expect_code(0);
+        fs::remove_file(unit).expect("the package is removed");
+    }
+
+    // What is left of a worker can be removed once the package is.
+    on_pc(&grid, &["worker", "uninstall", "--root", "pc", "--yes"]).expect_code(0);
+    assert!(!grid.dir().join(settings).exists());
+}
+
 /// Has systemd look at the installed unit.
 fn verify(root: &Path) {
     // What the unit leans on is there on a PC; here only the unit itself is of interest.
