@@ -13,6 +13,13 @@ const LABEL: &str = "org.deskgrid.worker";
 const ACCOUNT: &str = "_deskgrid";
 /// The property list of the package, whose daemon waits for a file to join by.
 const PACKAGED: &str = include_str!("../../configs/org.deskgrid.worker.plist");
+/// What the package brings beside the files of `worker install`, and the file to join by that was written for it,
+/// which holds a token until the worker has joined.
+const OF_THE_PACKAGE: [&str; 3] = [
+    "/usr/local/libexec/deskgrid/deskgrid-worker",
+    "/etc/deskgrid/worker.toml.default",
+    "/var/db/deskgrid/join.toml",
+];
 /// The script that makes the account.
 const MAKE_ACCOUNT: &str = include_str!("../../packaging/macos/account.sh");
 
@@ -97,12 +104,14 @@ impl LaunchdPaths {
         vec![delete("Users"), delete("Groups")]
     }
 
-    /// Returns every path to remove: files, and directories with their content.
+    /// Returns every path to remove: files, and directories with their content, whether `worker install` or the package
+    /// has made them.
     pub(crate) fn all(&self) -> Vec<PathBuf> {
         let files = [self.unit(), self.account(), self.program(), self.settings()];
+        let packaged = OF_THE_PACKAGE.map(PathBuf::from);
         // Not the state directory itself: a user may have state there, too.
         let worker = self.dir.join("worker");
-        files.into_iter().chain([worker]).collect()
+        files.into_iter().chain(packaged).chain([worker]).collect()
     }
 }
 
@@ -213,5 +222,36 @@ mod tests {
         ]);
         let program = "/usr/local/libexec/deskgrid/deskgrid-worker".to_owned();
         assert_eq!(plist(program, "/var/db/deskgrid", start), PACKAGED);
+    }
+
+    #[test]
+    fn uninstall_removes_what_the_package_has_brought_and_the_token_for_it() {
+        let all = LaunchdPaths {
+            dir: dir_of(PACKAGED).unwrap(),
+        }
+        .all();
+        // The paths as the package's own parts name them.
+        let [_, words] = halves(PACKAGED, "<array>");
+        let [words, _] = halves(words, "</array>");
+        let named = words
+            .lines()
+            .filter_map(|line| {
+                line.trim()
+                    .strip_prefix("<string>/")?
+                    .strip_suffix("</string>")
+            })
+            .map(|path| PathBuf::from(format!("/{path}")))
+            .filter(|path| path != Path::new("/var/db/deskgrid"));
+        let script = include_str!("../../packaging/macos/postinstall");
+        let copied = script
+            .split_whitespace()
+            .filter(|word| word.starts_with("/etc/deskgrid/") || word.ends_with("account.sh"))
+            .map(PathBuf::from);
+
+        let made: Vec<PathBuf> = named.chain(copied).collect();
+        assert!(made.len() >= 6, "{made:?}");
+        for path in made {
+            assert!(all.contains(&path), "{} stays", path.display());
+        }
     }
 }

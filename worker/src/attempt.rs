@@ -31,7 +31,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::blocking::behind;
+use crate::blocking::{behind, yielding};
 use crate::cache::{Cache, Pinned};
 use crate::config::Config;
 use crate::confinement::InForce;
@@ -649,14 +649,12 @@ impl Workshop {
                 },
                 None => wanted.collect(&dir, &blobs, limit, succeeded),
             };
-            let collected = tokio::task::spawn_blocking(work)
-                .await
-                .unwrap_or_else(|panic| Collected {
-                    problem: Some(Outcome::BadOutput(format!(
-                        "the outputs could not be collected: {panic}"
-                    ))),
-                    ..Collected::default()
-                });
+            let collected = yielding(work).await.unwrap_or_else(|error| Collected {
+                problem: Some(Outcome::BadOutput(format!(
+                    "the outputs could not be collected: {error}"
+                ))),
+                ..Collected::default()
+            });
             ending.outputs = collected.files;
             ending.warnings = collected.warnings;
 

@@ -1,7 +1,19 @@
 //! Work on files that is not done on the runtime: whoever waits there holds up heartbeats, and the order to freeze
-//! for the owner.
+//! for the owner. What is much work for a task also yields to the owner's programs.
 
-use std::io;
+use std::cell::RefCell;
+use std::panic::resume_unwind;
+use std::{io, thread};
+
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
+
+use crate::os;
+
+thread_local! {
+    /// The runtime that a thread of [`yielded`] works for.
+    static HOME: RefCell<Option<Handle>> = const { RefCell::new(None) };
+}
 
 /// Runs work on files on another thread, and waits for it without holding up the runtime.
 ///
@@ -10,15 +22,91 @@ use std::io;
 pub(crate) async fn off<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<T> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(io::Error::other)
+    spawn_blocking(work).await.map_err(io::Error::other)
 }
 
 /// Runs work on files that nobody waits for: on another thread where there is a runtime.
 pub(crate) fn behind(work: impl FnOnce() + Send + 'static) {
-    match tokio::runtime::Handle::try_current() {
+    // A thread that yields would pass its priority on to one that it starts for the runtime: the runtime has to start it.
+    if let Some(home) = HOME.with_borrow(Clone::clone) {
+        home.spawn(async move {
+            spawn_blocking(work);
+        });
+        return;
+    }
+
+    match Handle::try_current() {
         Ok(runtime) => drop(runtime.spawn_blocking(work)),
         Err(_) => work(),
+    }
+}
+
+/// Copies, unpacks or hashes as [`yielded`], and waits for it without holding up the runtime.
+///
+/// # Errors
+/// If it panics, or the system has no thread for it.
+pub(crate) async fn yielding<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<T> {
+    off(move || yielded(work)).await.flatten()
+}
+
+/// Copies, unpacks or hashes for a task, and waits for it on this thread. On Linux that yields to everything else on
+/// the host, whether its owner is there or not. It has a thread of its own: a priority that was lowered cannot be
+/// raised again, and those of the runtime go on to other work.
+///
+/// The work may take locks for moments alone, and wait for nothing while it has one: where the processors are busy,
+/// everybody else waits for it then.
+///
+/// # Errors
+/// If the system has no thread for it.
+pub(crate) fn yielded<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    if !os::THREADS_YIELD {
+        return Ok(work());
+    }
+
+    let home = Handle::try_current().ok();
+    thread::scope(|scope| {
+        let work = move || {
+            os::yield_thread();
+            HOME.set(home);
+            work()
+        };
+        let thread = thread::Builder::new().name("files".to_owned());
+        let done = thread.spawn_scoped(scope, work)?.join();
+        Ok(done.unwrap_or_else(|panic| resume_unwind(panic)))
+    })
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// The priority of the calling thread.
+    fn nice() -> i32 {
+        rustix::process::getpriority_process(Some(rustix::thread::gettid())).unwrap()
+    }
+
+    #[tokio::test]
+    async fn copies_for_a_task_yield_and_what_they_leave_to_others_does_not() {
+        let usual = nice();
+        let (tell, told) = tokio::sync::oneshot::channel();
+        let work = move || {
+            behind(move || tell.send(nice()).unwrap());
+            nice()
+        };
+
+        assert_eq!(yielding(work).await.unwrap(), 19);
+        assert_eq!(told.await.unwrap(), usual);
+        // Nor does the runtime keep a thread that yields.
+        assert_eq!(off(nice).await.unwrap(), usual);
+        assert_eq!(nice(), usual);
+    }
+
+    #[tokio::test]
+    async fn a_panic_in_what_yields_is_an_error_with_its_words() {
+        let failed = yielding::<()>(|| panic!("no such block")).await;
+        let error = failed.unwrap_err().to_string();
+        assert!(error.contains("no such block"), "{error}");
     }
 }

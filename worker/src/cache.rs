@@ -24,7 +24,7 @@ use link::{BlobStore, Connection, LinkError};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-use crate::blocking::{behind, off};
+use crate::blocking::{behind, off, yielded, yielding};
 use crate::os::{self, stamp_of};
 use crate::peers::InputPeers;
 use index::{CacheIndex, CacheKey};
@@ -203,8 +203,8 @@ impl Cache {
     /// Returns the content if it is here and intact.
     pub(crate) async fn whole(self: &Arc<Self>, blob: BlobRef) -> Option<Pinned> {
         let pinned = self.pin(blob)?;
-        let looked = off(move || pinned.is_whole().map(|whole| whole.then_some(pinned))).await;
-        looked.ok()?.ok()?
+        let look = move || pinned.is_whole().map(|whole| whole.then_some(pinned));
+        yielding(look).await.ok()?.ok()?
     }
 
     /// Returns the contents of this size and more, those that were used last, at most so many.
@@ -460,7 +460,7 @@ impl Cache {
             if let Some((tree, look)) = here {
                 let check = (Arc::clone(&tree.tree), Arc::clone(&manifest));
                 let whole = move || look == TreeLook::Unknown && check.0.verify(&check.1);
-                if off(whole).await? {
+                if yielding(whole).await? {
                     return Ok(tree);
                 }
                 tracing::error!(list = %list.hash, "a cached tree was damaged: it is unpacked anew; see this host's disk");
@@ -536,7 +536,9 @@ impl Cache {
         parts: &[Pinned],
     ) -> Result<Option<PinnedTree>, NoTree> {
         let paths: Vec<_> = parts.iter().map(Pinned::path).collect();
-        let Some((tree, space)) = self.trees.unpack(&hash, manifest, &paths)? else {
+        // The books are kept at the usual priority: others wait for them.
+        let unpacked = yielded(|| self.trees.unpack(&hash, manifest, &paths))??;
+        let Some((tree, space)) = unpacked else {
             for part in parts {
                 // Removes it if it is not what its name says.
                 part.is_whole()?;

@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 
 use crate::admin;
 use crate::alive::AliveSender;
-use crate::blocking::off;
+use crate::blocking::{off, yielding};
 use crate::elsewhere::{BeatWatch, Highest};
 use crate::peers::InputPeers;
 use crate::spool::blobs::Blobs;
@@ -616,7 +616,7 @@ impl Uplink {
         }
 
         let path = self.blobs.path_of(&blob);
-        match tokio::task::spawn_blocking(move || link::content::hash_file(&path)).await {
+        match yielding(move || link::content::hash_file(&path)).await {
             Ok(Ok(found)) if found == blob => None,
             Ok(Ok(_)) => Some("it has changed since it was written".to_owned()),
             Ok(Err(error)) => Some(error.to_string()),

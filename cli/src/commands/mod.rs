@@ -112,7 +112,6 @@ pub(crate) struct Context {
     /// The state directory.
     pub state: StateDir,
     /// The state directory as the user gave it (`--dir` or `DESKGRID_DIR`), if at all.
-    #[cfg(unix)]
     pub given_dir: Option<std::path::PathBuf>,
     /// The join token that the environment held.
     pub join: Option<JoinWord>,
@@ -190,7 +189,6 @@ fn prepare(
         join,
         out: OutputForm::new(&global.printing),
         page,
-        #[cfg(unix)]
         given_dir: global.dir,
     })
 }

@@ -81,6 +81,23 @@ impl ScmPaths {
         })
     }
 
+    /// Refuses another state directory than the service's own: its rights, its watchers and its removal go by the name
+    /// of the service.
+    fn check_dir(&self, context: &Context) -> Result<(), Failure> {
+        match &context.given_dir {
+            Some(dir) if *dir != self.state => Err(Failure::usage(
+                format!(
+                    "the service {} keeps its state in {}, not in {} (--dir or DESKGRID_DIR)",
+                    self.service,
+                    self.state.display(),
+                    dir.display()
+                ),
+                "leave --dir out and DESKGRID_DIR unset; --service NAME gives a service directories of its own",
+            )),
+            _ => Ok(()),
+        }
+    }
+
     fn program(&self) -> PathBuf {
         self.programs.join("deskgrid.exe")
     }
@@ -131,6 +148,7 @@ impl ScmPaths {
 /// Installs the worker as a service, or shows the plan.
 pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit, Failure> {
     let places = ScmPaths::of(&args.service)?;
+    places.check_dir(context)?;
     if let Some(config) = &args.config {
         // Invalid settings are better found now than when the PC starts.
         worker::Config::load(config)?;
@@ -220,6 +238,7 @@ fn watcher_here() -> Option<PathBuf> {
 /// Removes the service, with the identity, the cache and everything else of the worker.
 pub(super) fn uninstall(context: &Context, args: &ServiceArgs) -> Result<Exit, Failure> {
     let places = ScmPaths::of(args)?;
+    places.check_dir(context)?;
     let mut there = vec![places.state.clone(), places.programs.clone()];
     there.retain(|path| path.exists());
     if args.yes {

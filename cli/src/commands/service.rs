@@ -1,8 +1,9 @@
 //! Executes `deskgrid worker install` and `deskgrid worker uninstall`: shows the plan, or carries
 //! it out.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -16,11 +17,26 @@ use crate::launchd::{LaunchdPaths as ServicePaths, dir_of};
 use crate::output::note;
 #[cfg(not(target_os = "macos"))]
 use crate::service::{Scope, ServicePaths, dir_of};
-use crate::service::{ServiceFile, ServiceFlags, Words};
+use crate::service::{ServiceFile, ServiceFlags, UNIT, Words};
+
+/// The directories of units that packages install.
+const PACKAGED_UNITS: [&str; 2] = ["/usr/lib/systemd/system", "/lib/systemd/system"];
+/// The list of dpkg that is there while the package is.
+const DPKG_LIST: &str = "/var/lib/dpkg/info/deskgrid-worker.list";
 
 /// Installs the worker as a service, or shows the plan.
 pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit, Failure> {
     let places = places(context, &args.service)?;
+    let root = Root::new(&args.service);
+    if let Some(unit) = root.packaged() {
+        let hint = format!(
+            "its settings are in /etc/deskgrid/worker.toml, and it joins by /etc/deskgrid/join.toml; to have this program in its \
+             place, remove the package first: {}",
+            root.removal()
+        );
+        return Err(packaged(&unit, hint));
+    }
+
     let settings = args.config.as_deref().map(read_settings).transpose()?;
     let start = ServiceFlags {
         slots: args.slots,
@@ -36,11 +52,10 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
         text,
     }));
 
-    let root = Root::new(&args.service);
     let commands = root.commands(places.start());
     if args.service.yes {
         let dir = root.at(&places.dir);
-        fs::create_dir_all(&dir).map_err(|e| cannot("make", &dir, &e))?;
+        root.make(&dir)?;
 
         // Join first: where the master does not accept this host, nothing has been changed.
         let home = dir.join("worker/identity");
@@ -55,6 +70,9 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
             root.write(file)?;
         }
 
+        let mut needed = vec![places.program(), places.dir.join("worker")];
+        needed.extend(start.settings.then(|| places.settings()));
+        root.note_closed(&needed);
         run_all(&commands)?;
     }
 
@@ -78,6 +96,14 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
 pub(super) fn uninstall(context: &Context, args: &ServiceArgs) -> Result<Exit, Failure> {
     let mut places = places(context, args)?;
     let root = Root::new(args);
+    if let Some(unit) = root.packaged() {
+        let removal = root.removal();
+        return Err(packaged(
+            &unit,
+            format!("{removal}; then this command again, if anything is left"),
+        ));
+    }
+
     let unit = fs::read_to_string(root.at(&places.unit())).unwrap_or_default();
     if context.given_dir.is_none() {
         places.dir = dir_of(&unit).unwrap_or(places.dir);
@@ -178,12 +204,15 @@ fn read_settings(file: &Path) -> Result<String, Failure> {
 /// The root of the plan's paths: this system, or another directory, where no command is run.
 struct Root {
     below: Option<PathBuf>,
+    /// Whether the service has an account of its own: it needs what is made here, whatever our umask is.
+    shared: bool,
 }
 
 impl Root {
     fn new(args: &ServiceArgs) -> Self {
         Self {
             below: args.root.clone(),
+            shared: !args.user,
         }
     }
 
@@ -191,6 +220,24 @@ impl Root {
         match &self.below {
             Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)),
             None => path.to_owned(),
+        }
+    }
+
+    /// Returns the unit of the PC's worker that a package has installed, if one has. A unit of ours would hide it, with
+    /// a program that no upgrade of the package reaches; what `uninstall` removes the package would miss.
+    fn packaged(&self) -> Option<PathBuf> {
+        PACKAGED_UNITS
+            .iter()
+            .map(|dir| self.at(&Path::new(dir).join(UNIT)))
+            .find(|unit| self.shared && unit.exists())
+    }
+
+    /// Returns the command that removes the package.
+    fn removal(&self) -> &'static str {
+        if self.at(Path::new(DPKG_LIST)).exists() {
+            "sudo apt purge deskgrid-worker"
+        } else {
+            "sudo dnf remove deskgrid-worker (where a site's script installed it: sudo sh SCRIPT --uninstall)"
         }
     }
 
@@ -202,10 +249,58 @@ impl Root {
         }
     }
 
+    /// Makes a directory, with what is missing above it.
+    fn make(&self, dir: &Path) -> Result<(), Failure> {
+        let missing: Vec<&Path> = dir
+            .ancestors()
+            .take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists())
+            .collect();
+        fs::create_dir_all(dir).map_err(|e| cannot("make", dir, &e))?;
+        missing.iter().try_for_each(|made| self.permit(made, 0o755))
+    }
+
+    fn make_parent(&self, path: &Path) -> Result<(), Failure> {
+        self.make(path.parent().unwrap_or(path))
+    }
+
+    /// Lets the service's account use what was made here. What a person installs for himself is for him alone: it
+    /// has what his umask leaves.
+    fn permit(&self, made: &Path, mode: u32) -> Result<(), Failure> {
+        if !self.shared {
+            return Ok(());
+        }
+        fs::set_permissions(made, fs::Permissions::from_mode(mode))
+            .map_err(|e| cannot("set the permissions of", made, &e))
+    }
+
     fn write(&self, file: &ServiceFile) -> Result<(), Failure> {
         let path = self.at(&file.path);
-        make_parent(&path)?;
-        fs::write(&path, &file.text).map_err(|e| cannot("write", &path, &e))
+        self.make_parent(&path)?;
+        fs::write(&path, &file.text).map_err(|e| cannot("write", &path, &e))?;
+        self.permit(&path, 0o644)
+    }
+
+    /// Says which directories above what the service needs keep its account out. They were there before: it is not
+    /// for this command to open them.
+    fn note_closed(&self, needed: &[PathBuf]) {
+        if !self.shared {
+            return;
+        }
+
+        let above: BTreeSet<&Path> = needed
+            .iter()
+            .flat_map(|path| path.ancestors().skip(1))
+            .filter(|dir| dir.parent().is_some())
+            .collect();
+        for dir in above.into_iter().map(|dir| self.at(dir)) {
+            if let Some(mode) = closed(&dir) {
+                let dir = dir.display();
+                note(&format!(
+                    "note: {dir} was there before with the mode {mode:o}, by which the service's account cannot enter it, so that \
+                     the service cannot run: chmod o+x {dir}"
+                ));
+            }
+        }
     }
 
     /// Copies this program aside and then into place, since the old one may be running.
@@ -217,7 +312,7 @@ impl Root {
             return Ok(());
         }
 
-        make_parent(&to)?;
+        self.make_parent(&to)?;
         let aside = to.with_extension("new");
         let place = || {
             fs::copy(&from, &aside)?;
@@ -227,6 +322,14 @@ impl Root {
 
         place().map_err(|e| cannot("write", &to, &e))
     }
+}
+
+fn packaged(unit: &Path, hint: String) -> Failure {
+    let what = format!(
+        "the worker of this PC is that of a package, whose service is {}: nothing was changed",
+        unit.display()
+    );
+    Failure::new(Exit::Error, "exists", what, hint)
 }
 
 fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Failure {
@@ -241,9 +344,14 @@ fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Failure {
     failure
 }
 
-fn make_parent(path: &Path) -> Result<(), Failure> {
-    let parent = path.parent().unwrap_or(path);
-    fs::create_dir_all(parent).map_err(|e| cannot("make", parent, &e))
+/// Returns the mode of a directory that belongs to us, if others may not enter it. One that belongs to another account
+/// or group may be the service's.
+fn closed(dir: &Path) -> Option<u32> {
+    let meta = fs::metadata(dir).ok()?;
+    let mode = meta.mode() & 0o777;
+    let of_us = meta.uid() == rustix::process::geteuid().as_raw();
+    let by_group = mode & 0o010 != 0 && meta.gid() != rustix::process::getegid().as_raw();
+    (of_us && mode & 0o001 == 0 && !by_group).then_some(mode)
 }
 
 /// Removes a file or a tree, and then the directories `deskgrid/bin` and `deskgrid` above it if

@@ -13,6 +13,7 @@ use common::path::PortablePath;
 use common::wire::worker::{Command, StagedInput, StagedKind};
 
 use super::fault;
+use crate::blocking::yielding;
 use crate::cache::Pinned;
 use crate::os::{FileStamp, Sharing, files, stamp_of};
 
@@ -62,9 +63,9 @@ impl Placing {
 
         let rules = self.clone();
         let dir = dir.to_owned();
-        let placed = tokio::task::spawn_blocking(move || rules.place_all(inputs, &dir)).await;
-        placed.unwrap_or_else(|panic| {
-            let why = format!("its inputs cannot be placed: {panic}");
+        let placed = yielding(move || rules.place_all(inputs, &dir)).await;
+        placed.unwrap_or_else(|error| {
+            let why = format!("its inputs cannot be placed: {error}");
             Err(Outcome::NotStarted(why))
         })
     }

@@ -14,7 +14,7 @@ use common::wire::worker::{StagedInput, StagedKind};
 use walkdir::WalkDir;
 
 use super::fault;
-use crate::blocking::off;
+use crate::blocking::yielding;
 use crate::cache::PinnedTree;
 use crate::os::{Confines, TreeSharing, files};
 
@@ -63,7 +63,7 @@ impl PlacedTree {
             }
         };
 
-        match off(work).await.flatten() {
+        match yielding(work).await.flatten() {
             Ok(()) => Ok(Self {
                 path,
                 tree,

@@ -45,6 +45,9 @@ pub(crate) use windows::{
 #[cfg(windows)]
 pub use windows::{Launcher, Output, Process};
 
+/// Whether [`yield_thread`] does something.
+pub(crate) const THREADS_YIELD: bool = cfg!(target_os = "linux");
+
 /// Makes the calling thread, and those that it starts, yield to every other one of this host.
 #[cfg(target_os = "linux")]
 pub(crate) fn yield_thread() {

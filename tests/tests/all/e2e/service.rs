@@ -136,6 +136,131 @@ fn a_service_for_a_pc_that_nobody_sits_at_computes_at_once() {
     grid.submit(["--wait", "--", "true"]);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_service_installed_under_a_strict_umask_is_open_to_its_account_and_its_keys_are_not() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let grid = Grid::start();
+    let root = grid.dir().join("pc");
+    let token = grid.token("worker");
+    grid.file("owner.toml", "slots = 1\n");
+    let before = root.join("var");
+    fs::create_dir_all(&before).expect("a directory");
+    fs::set_permissions(&before, fs::Permissions::from_mode(0o700)).expect("a mode");
+
+    let plain = tests::clean("deskgrid", grid.dir());
+    let mut strict = Command::new("sh");
+    strict
+        .args(["-c", "umask 077; exec \"$0\" \"$@\""])
+        .arg(plain.get_program())
+        .args(["worker", "install", "--root", "pc", "--yes"])
+        .args(["--config", "owner.toml", "--master", grid.listen()])
+        .args(["--join", &token])
+        .current_dir(grid.dir());
+    for (name, value) in plain.get_envs() {
+        match value {
+            Some(value) => strict.env(name, value),
+            None => strict.env_remove(name),
+        };
+    }
+    let installed = tests::Started::new(&mut strict).finish().expect_code(0);
+
+    let mode = |path: &str| {
+        let meta = fs::metadata(root.join(path)).unwrap_or_else(|e| panic!("{path}: {e}"));
+        format!("{path} {:o}", meta.permissions().mode() & 0o777)
+    };
+    for dir in [
+        "usr/local/lib/deskgrid",
+        "usr",
+        "etc/deskgrid",
+        "etc/systemd/system",
+        "etc/sysusers.d",
+        "var/lib/deskgrid",
+        "usr/local/lib/deskgrid/deskgrid",
+    ] {
+        assert_eq!(mode(dir), format!("{dir} 755"));
+    }
+    for file in [
+        "etc/deskgrid/worker.toml",
+        "etc/systemd/system/deskgrid-worker.service",
+        "etc/systemd/system/deskgrid.slice",
+        "etc/sysusers.d/deskgrid.conf",
+    ] {
+        assert_eq!(mode(file), format!("{file} 644"));
+    }
+
+    let identity = "var/lib/deskgrid/worker/identity";
+    assert_eq!(mode(identity), format!("{identity} 700"));
+    for key in files(&root.join(identity)) {
+        assert!(
+            link::files::is_private(&key).is_ok_and(|it| it),
+            "{}",
+            key.display()
+        );
+    }
+
+    assert_eq!(mode("var"), "var 700", "it was there, closed");
+    let said = &installed.stderr;
+    assert!(
+        said.contains("chmod o+x") && said.contains("pc/var "),
+        "{said}"
+    );
+    assert!(!said.contains("pc/usr"), "{said}");
+}
+
+#[test]
+fn the_service_of_a_package_is_left_to_the_package() {
+    let grid = Grid::start();
+    let root = grid.dir().join("pc");
+    let token = grid.token("worker");
+    let join = ["--master", grid.listen(), "--join", &token];
+    let settings = "pc/etc/deskgrid/worker.toml";
+    grid.file(settings, "slots = 1\n");
+    let there = |unit: &str| grid.file(&format!("pc/{unit}"), "[Service]\n");
+
+    let dpkg = "pc/var/lib/dpkg/info/deskgrid-worker.list";
+    for (unit, by_dpkg, removal) in [
+        (
+            "usr/lib/systemd/system/deskgrid-worker.service",
+            false,
+            "dnf remove deskgrid-worker",
+        ),
+        (
+            "lib/systemd/system/deskgrid-worker.service",
+            true,
+            "apt purge deskgrid-worker",
+        ),
+    ] {
+        let unit = there(unit);
+        if by_dpkg {
+            grid.file(dpkg, "/.\n");
+        }
+
+        let before = files(&root);
+        let place = ["--root", "pc", "--yes"];
+        let install = [&["worker", "install"][..], &place, &join].concat();
+        let uninstall = [&["worker", "uninstall"][..], &place].concat();
+        for words in [&install, &uninstall] {
+            let said = on_pc(&grid, words).expect_code(1).stderr;
+            assert!(
+                said.contains(removal) && said.contains("deskgrid-worker.service"),
+                "{said}"
+            );
+        }
+        assert_eq!(files(&root), before, "nothing was changed");
+
+        // A person's own worker is another service.
+        let own = [&uninstall[..], &["--user"]].concat();
+        on_pc(&grid, &own).expect_code(0);
+        fs::remove_file(unit).expect("the package is removed");
+    }
+
+    // What is left of a worker can be removed once the package is.
+    on_pc(&grid, &["worker", "uninstall", "--root", "pc", "--yes"]).expect_code(0);
+    assert!(!grid.dir().join(settings).exists());
+}
+
 /// Has systemd look at the installed unit.
 fn verify(root: &Path) {
     // What the unit leans on is there on a PC; here only the unit itself is of interest.

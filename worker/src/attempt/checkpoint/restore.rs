@@ -11,7 +11,7 @@ use common::manifest::{ListedFile, Manifest};
 use common::units::Bytes;
 
 use super::Bounds;
-use crate::blocking::off;
+use crate::blocking::{off, yielding};
 use crate::cache::{Cache, Pinned};
 use crate::os::{self, files};
 
@@ -81,7 +81,7 @@ impl FetchedState {
             }
             Ok(placed)
         };
-        off(work).await?
+        yielding(work).await?
     }
 }
 
