@@ -256,7 +256,7 @@ impl Scheduler {
             let load = HostAttempt {
                 phase,
                 takes: job.demand,
-                ..HostAttempt::assigned(now, duplicate, host.beat)
+                ..HostAttempt::found(now, duplicate, host.beat)
             };
             host.books.find_there(attempt, load);
             host.excused = true;

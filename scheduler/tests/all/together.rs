@@ -190,11 +190,13 @@ fn a_lost_rank_starts_elsewhere_before_anything_else_and_disturbs_no_other() {
 /// lost, with one host idle; `None` where it has not begun again within 880 s, nearly a lease.
 fn starts_elsewhere_after(ran: Span, spare: bool) -> Option<u64> {
     let mut o = Office::new();
-    o.now = o.now + ran;
     (1..=2 + u32::from(spare)).for_each(|host| drop(o.joins(host)));
     let job = o.submit(exactly(2), "AVG");
     o.all_ready(job);
 
+    // Nobody is silent meanwhile: it is the master that hears nothing.
+    o.now = o.now + ran;
+    o.send(Event::MasterPaused { span: ran });
     let (lost, attempt) = o.places(job)[&1];
     let held = HeldAttempt {
         attempt,
