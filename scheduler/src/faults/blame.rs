@@ -31,7 +31,7 @@ fn blamable(outcome: &Outcome) -> bool {
 }
 
 impl Scheduler {
-    /// Whether hosts are held responsible for failures of this job.
+    /// Whether hosts are held responsible for failures of this job. For a lack of room they are in any case.
     pub(crate) fn blames(&self, id: JobId) -> bool {
         self.settings.benching
             && self
@@ -49,15 +49,22 @@ impl Scheduler {
         outcome: &Outcome,
         fx: &mut Vec<Effect>,
     ) {
-        let of = attempt.task.job;
-        if !self.blames(of) {
+        if !self.settings.benching {
             return;
         }
         if let Outcome::NoRoom(why) = outcome {
             return self.bench(id, format!("has no room for tasks: {why}"), NO_ROOM_PAUSE);
         }
 
+        let of = attempt.task.job;
         let success = outcome.success();
+        if !self.blames(of) {
+            // A rank fails for the others' sake, too; but where one succeeds, nothing is wrong.
+            if success {
+                self.clear_host(id);
+            }
+            return;
+        }
         if !success && !blamable(outcome) {
             return;
         }

@@ -100,7 +100,7 @@ impl Scheduler {
             Outcome::Stopped if executing(&load) => Charge::Loss,
             Outcome::Stopped => Charge::Nothing,
             Outcome::ResultLost(_) => Charge::Loss,
-            Outcome::NoRoom(_) if self.blames(attempt.task.job) => Charge::Nothing,
+            Outcome::NoRoom(_) if self.settings.benching => Charge::Nothing,
             Outcome::NotStarted(_) if self.blames(attempt.task.job) => Charge::Host,
             _ => Charge::Failure,
         };
