@@ -357,8 +357,13 @@ impl Scheduler {
         fx: &mut Vec<Effect>,
     ) {
         self.hear(id, None);
+        let at_once = self.returns_at_once(id, attempts);
         for attempt in attempts {
             self.lose(id, *attempt, EndReason::Returned, fx);
+        }
+        if at_once {
+            let why = "gives tasks back as soon as it has them, though its owner lets them run";
+            self.note_return(id, why);
         }
     }
 
