@@ -19,7 +19,7 @@ fn tasks_settled(state: TaskState, count: u64) {
     metrics::counter!(numbers::TASKS_SETTLED, "state" => state.to_string()).increment(count);
 }
 
-/// The state of an attempt that ended for this reason, if no limit was learned for it.
+/// The state of an attempt that ended for this reason, if no limit was learned for it and hosts without room are benched.
 fn end_state(why: &EndReason) -> AttemptState {
     match why {
         EndReason::Delivered(outcome) if outcome.success() => AttemptState::Finished,
@@ -249,8 +249,8 @@ impl Core {
         }
     }
 
-    /// The state of an attempt that ended for this reason. One that reached a learned limit is
-    /// killed, not failed.
+    /// The state of an attempt that ended for this reason. One that reached a learned limit, or that its host was benched
+    /// for, is killed, not failed.
     fn state_after(&self, attempt: AttemptId, why: &EndReason) -> AttemptState {
         match why {
             EndReason::Delivered(Outcome::TimedOut(limit))
@@ -258,6 +258,8 @@ impl Core {
             {
                 AttemptState::Killed
             }
+            // Without benching it counts against its task.
+            EndReason::Delivered(Outcome::NoRoom(_)) if !self.benching => AttemptState::Failed,
             why => end_state(why),
         }
     }
@@ -291,7 +293,11 @@ impl Core {
             self.store
                 .attempt_ended(attempt, state, self.now, &why.to_string())?;
         }
-        if matches!(why, EndReason::Delivered(Outcome::NotStarted(_))) && self.benching {
+        // Of a rank it counts: no host is blamed for those.
+        let job = self.jobs.get(&attempt.task.job);
+        let is_rank = job.is_some_and(|job| job.spec.work.ranks().is_some());
+        let unstarted = matches!(why, EndReason::Delivered(Outcome::NotStarted(_)));
+        if unstarted && self.benching && !is_rank {
             self.store.attempt_not_charged(attempt)?;
         }
 

@@ -186,6 +186,21 @@ fn in_line(jobs: Vec<RestoredJob>) -> Vec<RestoredJob> {
     placed.into_iter().map(|(_, job)| job).collect()
 }
 
+/// A task with attempts up to this number, of which nothing else is known yet.
+pub(super) fn tried(task: u32, attempts: u32) -> Tried {
+    Tried {
+        task,
+        attempts,
+        failures: 0,
+        losses: 0,
+        live: Vec::new(),
+        lost: Vec::new(),
+        ended: Vec::new(),
+        outlived: Vec::new(),
+        policed: Span::ZERO,
+    }
+}
+
 fn progress(db: &Db, job: JobId, spec: &JobSpec) -> Result<RestoredProgress, StoreError> {
     let ranks = spec.work.ranks().is_some();
     let mut progress = RestoredProgress {
@@ -231,17 +246,7 @@ fn progress(db: &Db, job: JobId, spec: &JobSpec) -> Result<RestoredProgress, Sto
         }
 
         if progress.tried.last().is_none_or(|last| last.task != task) {
-            progress.tried.push(Tried {
-                task,
-                attempts: 0,
-                failures: 0,
-                losses: 0,
-                live: Vec::new(),
-                lost: Vec::new(),
-                ended: Vec::new(),
-                outlived: Vec::new(),
-                policed: Span::ZERO,
-            });
+            progress.tried.push(tried(task, 0));
         }
 
         let Some(tried) = progress.tried.last_mut() else {

@@ -13,6 +13,7 @@ use scheduler::event::RestoredProgress;
 
 use super::db::Db;
 use super::reader::each_attempt;
+use super::restore::tried;
 use super::value::values;
 use super::writer::Writer;
 use super::{AttemptResult, StoreError, from_postcard, word};
@@ -145,14 +146,16 @@ pub(super) fn counts(judgement: Option<Judgement>, number: u32) -> bool {
 }
 
 /// Adds to `progress` the results that wait for others to agree, and those that were believed
-/// without a comparison.
+/// without a comparison. A task of these that had attempts of higher numbers is listed as tried, so that none of them is
+/// used again.
 pub(super) fn restore(
     db: &Db,
     job: JobId,
     progress: &mut RestoredProgress,
 ) -> Result<(), StoreError> {
-    let judged = (", incarnation, host, verdict", "verdict IS NOT NULL");
-    each_attempt(db, job, judged, |row| {
+    let columns = ", incarnation, host, verdict,
+         (SELECT MAX(n.number) FROM attempt n WHERE n.job = attempt.job AND n.task = attempt.task)";
+    each_attempt(db, job, (columns, "verdict IS NOT NULL"), |row| {
         let number = row.get(1)?;
         let incarnation = Incarnation(row.get(2)?);
         let attempt = AttemptId {
@@ -164,9 +167,68 @@ pub(super) fn restore(
 
         match judgement(row.get(4)?)? {
             Some(Judgement::Open(_)) => progress.results.push((attempt, host)),
-            Some(Judgement::Alone(_)) => progress.alone.push((attempt, host)),
+            Some(Judgement::Alone(_)) => {
+                let highest: u32 = row.get(5)?;
+                let more = (highest > number).then(|| tried(attempt.task.index, highest));
+                progress.tried.extend(more);
+                progress.alone.push((attempt, host));
+            }
             _ => {}
         }
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use common::Time;
+    use common::job::{Compare, Quorum};
+    use common::view::AttemptState;
+
+    use super::super::tests::{add_job, attempt, completion, open, spec, start};
+    use super::*;
+
+    #[test]
+    fn a_result_believed_alone_comes_back_with_the_highest_number_of_its_task() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = open(&dir);
+        let mut compared = spec(2);
+        compared.rules.quorum = Quorum {
+            size: 2,
+            adaptive: true,
+            compare: Compare::Bytes,
+        };
+
+        let job = add_job(&mut store, 1, &compared);
+        let started = [(1, 1), (1, 2), (2, 1)];
+        for (index, number) in started {
+            start(&mut store, attempt(job, index, number));
+        }
+        for index in 1..=2 {
+            let first = attempt(job, index, 1);
+            store
+                .attempt_result(&completion(first, 7), AttemptState::Finished, Time(9))
+                .unwrap();
+            store.judged(first, Judgement::Alone(10)).unwrap();
+        }
+        store
+            .attempt_ended(attempt(job, 1, 2), AttemptState::Killed, Time(9), "outrun")
+            .unwrap();
+        store.commit().unwrap();
+        drop(store);
+
+        let restored = open(&dir).restore_job(job).unwrap().unwrap();
+        let progress = restored.progress;
+        let host = HostId(1);
+        assert_eq!(
+            progress.alone,
+            [(attempt(job, 1, 1), host), (attempt(job, 2, 1), host)]
+        );
+        let tried: Vec<_> = progress
+            .tried
+            .iter()
+            .map(|tried| (tried.task, tried.attempts))
+            .collect();
+        assert_eq!(tried, [(1, 2)], "only where the numbers differ");
+    }
 }

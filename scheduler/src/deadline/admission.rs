@@ -417,7 +417,7 @@ impl<'a> Reckoner<'a> {
         let outlived = Span::from_secs_f64(job.killed_s(attempt.task.index));
         let expected = || {
             let known = learned().or_else(usual);
-            let work = known.unwrap_or(Span(2 * done.0).max(Span::from_secs_f64(UNKNOWN_S)));
+            let work = known.unwrap_or((done + done).max(Span::from_secs_f64(UNKNOWN_S)));
             work.max(outlived)
         };
         let work = reserved.unwrap_or_else(expected);

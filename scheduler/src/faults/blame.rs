@@ -1,7 +1,8 @@
 //! Blame for failures: the task or the host. A retry goes to another host while one could take it.
 //! A host on which a job's tasks fail while they succeed elsewhere gets no more of that job, and
-//! after several jobs it is benched: it gets one task at a time, until one succeeds. Charges to
-//! tasks are made in `crate::handlers::attempts`.
+//! after several jobs it is benched: it gets one task at a time, until one succeeds. So is a host that
+//! gives back what it gets, which would get it again at once. Charges to tasks are made in
+//! `crate::handlers::attempts`.
 
 use crate::state::blame::{Bench, Exclusion, LOOKED_AT};
 
@@ -17,9 +18,14 @@ use crate::state::scheduler::Scheduler;
 const STRIKES: usize = 3;
 /// The first pause of a benched host; doubled with each task that fails there, up to [`LONGEST`].
 const PAUSE: Span = Span::from_secs(60);
-/// The first pause of a host without room on its disk; `LONGEST` bounds both.
-const NO_ROOM_PAUSE: Span = Span::from_secs(15);
+/// The first pause of a host without room on its disk, or that gives tasks back; `LONGEST` bounds both.
+const SHORT_PAUSE: Span = Span::from_secs(15);
 const LONGEST: Span = Span::from_secs(15 * 60);
+/// The number of unasked returns, with no success in between, that benches a host. News of the owner and an assignment
+/// may cross once.
+const RETURNS: u32 = 3;
+/// An attempt that its host has had for longer than this may be given back: it keeps nobody busy.
+const AT_ONCE: Span = Span::from_secs(60);
 
 /// Whether this outcome may be the host's fault. A limit set by the user is not.
 fn blamable(outcome: &Outcome) -> bool {
@@ -31,7 +37,7 @@ fn blamable(outcome: &Outcome) -> bool {
 }
 
 impl Scheduler {
-    /// Whether hosts are held responsible for failures of this job.
+    /// Whether hosts are held responsible for failures of this job. For a lack of room they are in any case.
     pub(crate) fn blames(&self, id: JobId) -> bool {
         self.settings.benching
             && self
@@ -49,15 +55,26 @@ impl Scheduler {
         outcome: &Outcome,
         fx: &mut Vec<Effect>,
     ) {
-        let of = attempt.task.job;
-        if !self.blames(of) {
+        if !self.settings.benching {
             return;
         }
         if let Outcome::NoRoom(why) = outcome {
-            return self.bench(id, format!("has no room for tasks: {why}"), NO_ROOM_PAUSE);
+            return self.bench(id, format!("has no room for tasks: {why}"), SHORT_PAUSE);
+        }
+        // It was not told to stop: then the attempt would have been off the books.
+        if matches!(outcome, Outcome::Stopped) {
+            return self.note_return(id, "ended tasks that nobody told it to end");
         }
 
+        let of = attempt.task.job;
         let success = outcome.success();
+        if !self.blames(of) {
+            // A rank fails for the others' sake, too; but where one succeeds, nothing is wrong.
+            if success {
+                self.clear_host(id);
+            }
+            return;
+        }
         if !success && !blamable(outcome) {
             return;
         }
@@ -112,6 +129,33 @@ impl Scheduler {
                 format!("tasks of {jobs} jobs failed here and succeeded elsewhere"),
                 PAUSE,
             );
+        }
+    }
+
+    /// Whether a host gives attempts back soon after it got them, and nothing that is known explains it: its owner lets
+    /// tasks run, its worker does not shut down, nobody drains it, and none of them was to make room.
+    pub(crate) fn returns_at_once(&self, id: HostId, attempts: &[AttemptId]) -> bool {
+        let Some(host) = self.hosts.table.get(&id) else {
+            return false;
+        };
+        let is_explained = !host.lets_go_on() || host.draining || host.closing;
+        let at_once = |attempt: &AttemptId| {
+            let load = host.books.get(attempt);
+            let load = load.filter(|load| !load.stopping && !load.frozen);
+            load.is_some_and(|load| self.now.since(load.assigned) < AT_ONCE)
+        };
+        self.settings.benching && !is_explained && attempts.iter().any(at_once)
+    }
+
+    /// Notes that a host gave attempts back unasked; after [`RETURNS`] times it is benched, and `why` is the reason.
+    pub(crate) fn note_return(&mut self, id: HostId, why: &str) {
+        let Some(host) = self.hosts.get(id) else {
+            return;
+        };
+        let trouble = host.trouble.get_or_insert_default();
+        trouble.returns = trouble.returns.saturating_add(1);
+        if trouble.returns >= RETURNS {
+            self.bench(id, why.to_owned(), SHORT_PAUSE);
         }
     }
 

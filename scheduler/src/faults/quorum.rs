@@ -2,11 +2,12 @@
 //! still need, the hosts of these, and the consequences of a comparison. The caller compares the
 //! results; the trust in hosts is decided in [`crate::policy::trust`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use common::{AttemptId, HostId, IdSet, JobId, TaskId};
 
 use crate::handlers::dispatch::Starter;
+use crate::handlers::jobs::MAX_NUMBER;
 use crate::policy::replication::{CopyPurpose, Urgency};
 use crate::policy::trust::{MOST_RESULTS, TRUSTED_FROM, audited};
 use crate::protocol::effect::{CopyReason, Effect, EndReason, Judgement, Settled};
@@ -515,23 +516,28 @@ impl Scheduler {
             }
         }
 
-        for (attempt, host) in progress
-            .alone
-            .iter()
-            .copied()
-            .filter(|(attempt, _)| attempt.task.job == id)
-        {
-            if job.finished.contains(attempt.task.index) {
-                job.alone
-                    .entry(host)
-                    .or_default()
-                    .insert(attempt.task.index, (attempt, attempt.number));
-            }
-        }
-
+        restore_alone(id, job, progress);
         let tried: Vec<u32> = job.records.keys().collect();
         for index in tried {
             job.refresh(index, self.settings.max_copies);
+        }
+    }
+}
+
+/// Restores the results that were believed alone, each with the highest number of its task's attempts: a copy may have
+/// been started after the attempt that counts.
+fn restore_alone(id: JobId, job: &mut Job, progress: &RestoredProgress) {
+    let finished = |index: u32| job.finished.contains(index);
+    let listed = progress.tried.iter().filter(|tried| finished(tried.task));
+    let highest: BTreeMap<u32, u32> = listed.map(|tried| (tried.task, tried.attempts)).collect();
+
+    for (attempt, host) in progress.alone.iter().copied() {
+        let index = attempt.task.index;
+        if attempt.task.job == id && job.finished.contains(index) {
+            let number = highest.get(&index).copied().unwrap_or(0);
+            let number = number.max(attempt.number).min(MAX_NUMBER);
+            let results = job.alone.entry(host).or_default();
+            results.insert(index, (attempt, number));
         }
     }
 }

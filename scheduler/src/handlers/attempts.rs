@@ -100,7 +100,7 @@ impl Scheduler {
             Outcome::Stopped if executing(&load) => Charge::Loss,
             Outcome::Stopped => Charge::Nothing,
             Outcome::ResultLost(_) => Charge::Loss,
-            Outcome::NoRoom(_) if self.blames(attempt.task.job) => Charge::Nothing,
+            Outcome::NoRoom(_) if self.settings.benching => Charge::Nothing,
             Outcome::NotStarted(_) if self.blames(attempt.task.job) => Charge::Host,
             _ => Charge::Failure,
         };
@@ -358,7 +358,8 @@ impl Scheduler {
     }
 
     /// Notes the state of an attempt before it is lost: the part of its task in its checkpoint is
-    /// kept, and the task takes longer than the attempt's run time at the last report.
+    /// kept, and the task takes longer than the attempt's run time at the last report, as far as it ran here: nobody
+    /// but its host knows for how long it ran before it was found there.
     fn note_done(&mut self, host: HostId, attempt: AttemptId, load: &HostAttempt) {
         let (Some(host), Some(job)) = (
             self.hosts.table.get(&host),
@@ -374,7 +375,8 @@ impl Scheduler {
         }
 
         let rate = rate_of(job.computing(), host.speed.factor());
-        job.outlived(attempt.task.index, load.ran.secs() * rate);
+        let ran = load.ran_here(self.now);
+        job.outlived(attempt.task.index, ran.secs() * rate);
     }
 
     /// Takes back an attempt that has waited at its host for too long; it may have begun since.

@@ -244,7 +244,7 @@ impl Scheduler {
         job.stir();
         let load = HostAttempt {
             takes: job.demand,
-            ..HostAttempt::assigned(self.now, duplicate, host.beat)
+            ..HostAttempt::found(self.now, duplicate, host.beat)
         };
         host.books.find_there(attempt, load);
         host.excused = true;
@@ -357,8 +357,13 @@ impl Scheduler {
         fx: &mut Vec<Effect>,
     ) {
         self.hear(id, None);
+        let at_once = self.returns_at_once(id, attempts);
         for attempt in attempts {
             self.lose(id, *attempt, EndReason::Returned, fx);
+        }
+        if at_once {
+            let why = "gives tasks back as soon as it has them, though its owner lets them run";
+            self.note_return(id, why);
         }
     }
 
@@ -572,7 +577,8 @@ fn moved(
     let Some(load) = host.books.at_mut(&held.attempt) else {
         return;
     };
-    load.ran = held.ran;
+    let now = host.heard.unwrap_or(load.assigned);
+    load.ran = load.possible(held.ran, now);
     load.progress = held.progress;
     if held.progress.is_some()
         && let Some(job) = jobs.table.get_mut(&held.attempt.task.job)
@@ -587,7 +593,7 @@ fn moved(
     let suspended_since = host
         .heard
         .filter(|_| suspended(held.phase))
-        .map(|heard| heard - held.frozen_for);
+        .map(|heard| heard - load.possible(held.frozen_for, heard));
     if let (Some(since), None, Some(heard)) = (load.suspended_since, suspended_since, host.heard) {
         load.suspended = load.suspended + heard.since(since);
     }
@@ -606,8 +612,8 @@ fn moved(
     if held.phase.executing() && !before.executing() {
         let alone = before != Phase::Ready && load.suspended == Span::ZERO;
         if held.phase == Phase::Running && alone {
-            let assigned = load.assigned;
-            note_start(jobs, host, held.attempt, (assigned, held.ran));
+            let times = (load.assigned, load.ran);
+            note_start(jobs, host, held.attempt, times);
         }
         fx.push(Effect::Executing {
             attempt: held.attempt,

@@ -19,7 +19,7 @@ use crate::state::terms::Stack;
 
 /// The highest attempt number taken from a store. No scheduler gets there; the bound prevents an
 /// overflow as counting goes on.
-const MAX_NUMBER: u32 = u32::MAX / 2;
+pub(crate) const MAX_NUMBER: u32 = u32::MAX / 2;
 
 impl Scheduler {
     pub(crate) fn on_job_submitted(
@@ -256,7 +256,7 @@ impl Scheduler {
             let load = HostAttempt {
                 phase,
                 takes: job.demand,
-                ..HostAttempt::assigned(now, duplicate, host.beat)
+                ..HostAttempt::found(now, duplicate, host.beat)
             };
             host.books.find_there(attempt, load);
             host.excused = true;

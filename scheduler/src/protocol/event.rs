@@ -351,7 +351,8 @@ pub struct RestoredProgress {
     /// Tasks that were cancelled.
     pub cancelled: IdSet,
     /// Unsettled tasks that have had attempts. Failed and cancelled ones may be listed too: then a
-    /// retry continues from their highest attempt number, and all else is ignored.
+    /// retry continues from their highest attempt number, and all else is ignored. So may finished ones
+    /// of `alone`, which are numbered on from there if they are doubted.
     pub tried: Vec<Tried>,
     /// Results of unsettled tasks that wait for others to agree with them, with their hosts.
     pub results: Vec<(AttemptId, HostId)>,

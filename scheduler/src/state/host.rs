@@ -211,6 +211,12 @@ pub(crate) enum Liveness {
     Lost,
 }
 
+/// An attempt that is found at its host is believed to have run for so long before at most.
+const BEFORE: Span = Span::from_secs(30 * 86_400);
+/// A host's claim may exceed the time that it had by this span and one part in `SLACK_PART`: clocks differ.
+const SLACK: Span = Span::from_secs(60);
+const SLACK_PART: u64 = 16;
+
 /// A live attempt, as its host sees it; the task's side is `LiveCopy`.
 #[derive(Debug, Clone)]
 pub(crate) struct HostAttempt {
@@ -218,6 +224,8 @@ pub(crate) struct HostAttempt {
     pub(crate) ran: Span,
     pub(crate) progress: Option<f32>,
     pub(crate) assigned: Time,
+    /// The earliest time at which it can have begun. Unlike `assigned` it is not moved by a pause of the master.
+    pub(crate) since: Time,
     /// The time of its host's last report on it, if any.
     pub(crate) noted: Option<Time>,
     /// The time since which its inputs are fetched, if they are.
@@ -261,6 +269,7 @@ impl HostAttempt {
             shares: SharesSeen::default(),
             takes: Demand::PLAIN,
             assigned: now,
+            since: now,
             duplicate,
             frozen: false,
             made_room_for: None,
@@ -268,6 +277,29 @@ impl HostAttempt {
             seen: beat,
         }
     }
+
+    /// The load of an attempt that its host has had for some time already.
+    pub(crate) fn found(now: Time, duplicate: bool, beat: u32) -> Self {
+        Self {
+            since: now - BEFORE,
+            ..Self::assigned(now, duplicate, beat)
+        }
+    }
+
+    /// Returns as much of a time that its host claims for it as can be true.
+    pub(crate) fn possible(&self, claimed: Span, now: Time) -> Span {
+        within(claimed, now.since(self.since))
+    }
+
+    /// Returns its reported run time, as far as it can have run since it came on the books.
+    pub(crate) fn ran_here(&self, now: Time) -> Span {
+        within(self.ran, now.since(self.assigned))
+    }
+}
+
+/// Bounds a claimed time by the time that there was, with some slack.
+fn within(claimed: Span, had: Span) -> Span {
+    claimed.min(had + SLACK + Span(had.0 / SLACK_PART))
 }
 
 impl Host {

@@ -464,7 +464,91 @@ fn a_host_without_room_gives_its_task_to_another_and_is_tried_again_later() {
     assert!(grid.on(BAD).is_some());
 }
 
+#[test]
+fn a_host_that_gives_everything_back_at_once_is_benched_with_growing_pauses() {
+    let mut grid = Grid::new(&[]);
+    grid.submit(1, 100, 0);
+    grid.joins(BAD);
+    for _ in 0..20 {
+        grid.gives_back();
+    }
+    assert_eq!(grid.host_state(BAD), HostState::Benched);
+    assert_eq!(grid.started.len(), 3, "it does not get them again and again");
+    let reason = grid.scheduler.host(BAD).expect("it is there").reason;
+    let reason = reason.unwrap_or_default();
+    assert!(reason.contains("gives tasks back"), "{reason}");
+
+    for pause in [15, 30, 60] {
+        grid.pass(1_000 * pause - 1);
+        grid.send(Event::Tick);
+        assert_eq!(grid.on(BAD), None, "before {pause} s are over");
+        grid.pass(1);
+        grid.send(Event::Tick);
+        assert!(grid.on(BAD).is_some(), "one task after {pause} s");
+        if pause < 60 {
+            grid.gives_back();
+        }
+    }
+
+    grid.ends(BAD, Outcome::Succeeded, 10);
+    assert_ne!(grid.host_state(BAD), HostState::Benched);
+}
+
+#[test]
+fn a_host_that_stops_what_it_was_not_told_to_stop_is_benched() {
+    let mut grid = Grid::new(&[]);
+    let job = grid.submit(1, 100, 0);
+    grid.joins(BAD);
+    for _ in 0..3 {
+        assert_ne!(grid.host_state(BAD), HostState::Benched);
+        grid.ends(BAD, Outcome::Stopped, 1);
+    }
+    assert_eq!(grid.host_state(BAD), HostState::Benched);
+    assert_eq!(grid.state(job), JobState::Running);
+}
+
+#[test]
+fn returns_for_the_owner_or_after_a_while_bench_nobody() {
+    let mut grid = Grid::new(&[BAD]);
+    grid.submit(1, 100, 0);
+    for _ in 0..5 {
+        let attempt = grid.on(BAD).expect("it gets more");
+        for (owner, attempts) in [
+            (OwnerState::Present(YieldReason::InUse), vec![attempt]),
+            (OwnerState::Away, Vec::new()),
+        ] {
+            grid.send(Event::OwnerChanged { host: BAD, owner });
+            grid.send(Event::AttemptsReturned {
+                host: BAD,
+                attempts,
+            });
+        }
+    }
+    for _ in 0..5 {
+        grid.pass(61_000);
+        grid.gives_back();
+    }
+    assert_ne!(grid.host_state(BAD), HostState::Benched);
+
+    // Its worker shuts down.
+    grid.send(Event::HostClosing { host: BAD });
+    for _ in 0..5 {
+        grid.gives_back();
+    }
+    grid.joins(BAD);
+    assert!(grid.on(BAD).is_some());
+}
+
 impl Grid {
+    /// The bad host gives back what it has.
+    fn gives_back(&mut self) {
+        let attempts = self.on(BAD).into_iter().collect();
+        self.send(Event::AttemptsReturned {
+            host: BAD,
+            attempts,
+        });
+    }
+
     /// Both hosts are heard of, so that neither is lost while time passes.
     fn joins_again(&mut self) {
         for host in [GOOD, BAD] {

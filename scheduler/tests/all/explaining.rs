@@ -396,6 +396,7 @@ fn reported_progress_beats_the_mean() {
     let mut w = World::new();
     let job = w.job(1).estimate(s(100)).submit();
     let host = w.host(1).joins();
+    w.now = w.now + s(300);
     let mut held = w.held(host);
     held[0].phase = Phase::Running;
     held[0].ran = s(300);
@@ -420,6 +421,7 @@ fn a_finish_is_predicted_from_progress_before_any_task_has_finished() {
     };
 
     assert_eq!(report(&mut w, s(1), 0.01), None, "too early to tell");
+    w.now = w.now + s(119);
     assert_eq!(report(&mut w, s(120), f32::NAN), None);
     // Half is done after two minutes: two more, and four for each of the tasks that wait.
     assert_near(report(&mut w, s(120), 0.5), w.now, 120.0 + 2.0 * 240.0);

@@ -3,8 +3,8 @@
 
 use common::attempt::{Outcome, Phase};
 use common::{HostId, JobId, Span};
-use scheduler::Settings;
 use scheduler::effect::{EndReason, Settled};
+use scheduler::{Event, Settings};
 
 use crate::world::{World, abandoned, ended, s, settled};
 
@@ -227,4 +227,34 @@ fn an_attempt_that_begins_after_the_job_that_waits_is_evicted_too() {
     world.moves(host, Phase::Running);
     assert!(evicted_after(&mut world, 20).is_some());
     assert_eq!(world.attempt_on(host).task.job, waits);
+}
+
+#[test]
+fn a_run_time_that_cannot_be_true_keeps_no_later_bag_out() {
+    let mut world = World::new();
+    let host = world.host(1).joins();
+    let job = world.job(1).policy("CALENDAR").estimates(&[10]);
+    job.deadline(1_000).submit();
+    world.moves(host, Phase::Running);
+    world.pass(s(5));
+
+    let attempt = world.attempt_on(host);
+    let mut held = world.held(host);
+    held[0].ran = Span(u64::MAX);
+    held[0].frozen_for = Span(u64::MAX);
+    world.heard(host, held);
+    world.send(Event::AttemptsReturned {
+        host,
+        attempts: vec![attempt],
+    });
+    world.send(Event::HostLeft { host });
+
+    // What it claimed is no reason to believe that the task takes for ever on another host.
+    let other = world.host(2).joins();
+    assert_eq!(world.attempt_on(other).task, attempt.task);
+    let bag = world.job(1).policy("CALENDAR").estimates(&[5]);
+    let bag = bag.deadline(900).bag();
+    let offer = world.scheduler.offer(&bag, world.now).expect("time enough");
+    let finish_s = offer.expect("a deadline").finish.since(world.now).secs();
+    assert!(finish_s < 300.0, "{finish_s}");
 }

@@ -320,8 +320,13 @@ impl Fleet {
                     return self.join(host, 2);
                 }
 
+                let claimed = [Span::ZERO, s(1_000_000), Span(u64::MAX)][usize::from(b / 4) % 3];
                 let mut held = self.list(host);
                 held.retain(|held| (held.attempt.task.index + u32::from(b)) % 3 != 0);
+                for held in &mut held {
+                    held.ran = claimed;
+                    held.frozen_for = claimed;
+                }
 
                 let phase = if b % 4 == 1 {
                     Phase::Ended
@@ -331,8 +336,8 @@ impl Fleet {
                 let listed = |attempt| HeldAttempt {
                     attempt,
                     phase,
-                    ran: Span::ZERO,
-                    frozen_for: Span::ZERO,
+                    ran: claimed,
+                    frozen_for: claimed,
                     progress: Some(f32::NAN),
                 };
                 held.extend(self.any_attempt(a).map(listed));

@@ -496,14 +496,15 @@ fn results_from_before_a_restart_are_compared_anew() {
     };
     let progress = RestoredProgress {
         finished: IdSet::from_range(1, 1),
-        tried: vec![tried(2, 2), tried(3, 1)],
+        // Of task 1 a copy was started after the attempt that counts.
+        tried: vec![tried(1, 2), tried(2, 2), tried(3, 1)],
         results: vec![
             (of(2, 1), HostId(1)),
             (of(2, 2), HostId(2)),
             (of(3, 1), HostId(1)),
         ],
         alone: vec![(of(1, 1), HostId(1))],
-        attempts: 4,
+        attempts: 5,
         ..RestoredProgress::default()
     };
 
@@ -602,6 +603,12 @@ fn results_from_before_a_restart_are_compared_anew() {
         }),
         "{effects:?}"
     );
+
+    let again = effects.iter().find_map(|effect| match effect {
+        Effect::Start { attempt, .. } if attempt.task.index == 1 => Some(attempt.number),
+        _ => None,
+    });
+    assert_eq!(again, Some(3), "no number is used twice: {effects:?}");
 }
 
 /// What may happen to the court.

@@ -5,7 +5,7 @@ use common::attempt::{HeldAttempt, Outcome, Phase};
 use common::host::{OwnerState, YieldReason};
 use common::job::Rules;
 use common::needs::{Needs, Offers};
-use common::view::{JobState, TaskState};
+use common::view::{HostState, JobState, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Ranks, Span, TaskId};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -109,6 +109,43 @@ fn a_rank_that_ends_before_it_could_begin_is_not_taken_for_ready() {
 }
 
 #[test]
+fn a_full_disk_fails_no_rank_and_its_host_is_benched_until_one_succeeds_there() {
+    let mut o = Office::new();
+    let settings = Settings {
+        max_prefetch: 0,
+        benching: true,
+        ..Settings::default()
+    };
+    o.scheduler = Scheduler::new(settings, Incarnation(1));
+    (1..=3).for_each(|host| drop(o.joins(host)));
+
+    let job = o.submit(exactly(2), "AVG");
+    let (full, _) = o.places(job)[&0];
+    o.ends(job, 0, Outcome::NoRoom("its disk is full".into()));
+    let (host, again) = o.places(job)[&0];
+    assert!(host != full && again.number == 2, "{again} on {host}");
+    let state = |o: &Office| o.scheduler.host(full).unwrap().state;
+    assert_eq!(state(&o), HostState::Benched);
+    assert_eq!(o.all_ready(job), 2);
+    o.all_succeed(job);
+    assert_eq!(o.settled[&job], JobState::Finished);
+
+    let next = o.submit(exactly(2), "AVG");
+    let places = o.places(next);
+    assert_eq!(places.len(), 2);
+    assert!(places.values().all(|(host, _)| *host != full));
+    o.all_ready(next);
+    o.all_succeed(next);
+
+    o.pass(s(16));
+    let last = o.submit(exactly(3), "AVG");
+    assert_eq!(o.places(last).len(), 3, "it is tried again after a pause");
+    o.all_ready(last);
+    o.all_succeed(last);
+    assert_ne!(state(&o), HostState::Benched);
+}
+
+#[test]
 fn a_rank_that_was_told_to_begin_and_did_not_hear_it_is_told_again() {
     let mut o = Office::of(2);
     let job = o.submit(exactly(2), "AVG");
@@ -190,11 +227,13 @@ fn a_lost_rank_starts_elsewhere_before_anything_else_and_disturbs_no_other() {
 /// lost, with one host idle; `None` where it has not begun again within 880 s, nearly a lease.
 fn starts_elsewhere_after(ran: Span, spare: bool) -> Option<u64> {
     let mut o = Office::new();
-    o.now = o.now + ran;
     (1..=2 + u32::from(spare)).for_each(|host| drop(o.joins(host)));
     let job = o.submit(exactly(2), "AVG");
     o.all_ready(job);
 
+    // Nobody is silent meanwhile: it is the master that hears nothing.
+    o.now = o.now + ran;
+    o.send(Event::MasterPaused { span: ran });
     let (lost, attempt) = o.places(job)[&1];
     let held = HeldAttempt {
         attempt,
