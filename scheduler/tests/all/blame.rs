@@ -473,7 +473,11 @@ fn a_host_that_gives_everything_back_at_once_is_benched_with_growing_pauses() {
         grid.gives_back();
     }
     assert_eq!(grid.host_state(BAD), HostState::Benched);
-    assert_eq!(grid.started.len(), 3, "it does not get them again and again");
+    assert_eq!(
+        grid.started.len(),
+        3,
+        "it does not get them again and again"
+    );
     let reason = grid.scheduler.host(BAD).expect("it is there").reason;
     let reason = reason.unwrap_or_default();
     assert!(reason.contains("gives tasks back"), "{reason}");
