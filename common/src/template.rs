@@ -128,8 +128,10 @@ fn pieces(text: &str) -> impl Iterator<Item = Result<TemplatePiece<'_>, BadTempl
             rest = after;
             return Some(Ok(TemplatePiece::Text("%{")));
         }
+        // An escape that comes first begins a byte before: a search for it would read the rest of a long text
+        // for each piece.
         let open = rest.find("%{").unwrap_or(rest.len());
-        let open = rest.find(ESCAPED).unwrap_or(open).min(open);
+        let open = open - usize::from(rest[..open].ends_with('%') && open < rest.len());
         if open > 0 {
             let (before, after) = rest.split_at(open);
             rest = after;
@@ -234,6 +236,7 @@ mod tests {
             expand("%%%{JOB_ID} 5%% %%{}%{JOB_ID}"),
             "%%{JOB_ID} 5%% %{}7"
         );
+        assert_eq!(expand("%{JOB_ID}%{JOB_ID}%%{%{JOB_ID}% %"), "77%{7% %");
         assert_eq!(Template::literal("a%{b%%{c").expand(&values), "a%{b%%{c");
     }
 
