@@ -1,5 +1,8 @@
 //! What one peer may take of the master: jobs, bytes, connections, and nobody else's turn.
 
+use common::wire::client::Addition;
+use common::{NewTasks, SubmitOptions, TaskId};
+
 use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -235,6 +238,85 @@ async fn a_worker_that_talks_without_end_and_reads_nothing_holds_up_nobody_else(
     .await;
 
     flood.abort();
+}
+
+/// Makes tasks from 1 that print what the placeholder of this name stands for, so often.
+fn repeats(name: &str, times: usize, tasks: u32) -> JobSpec {
+    let text = format!("%{{{name}}}").repeat(times);
+    let argv = vec!["echo".parse().unwrap(), text.parse().unwrap()];
+    JobSpec {
+        work: Work::Command(CommandSpec::new(argv)),
+        ..noops(tasks)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_no_message_could_describe_to_its_host_is_refused_and_no_session_ends() {
+    let master = Master::start().await;
+    let client = master.admin().await;
+    let mut quiet = master
+        .worker(&master.enrol(Role::Worker, "quiet").await, Vec::new())
+        .await;
+
+    // Each is short for the first task, the first job, or a host with a short name.
+    let long = [
+        repeats("TASK_ID", 20_000, 100_000),
+        repeats("JOB_ID", 11_000, 1),
+        repeats("HOST", 1_400, 1),
+    ];
+    for (id, spec) in (1..).zip(&long) {
+        let refused = submit(&client, id, spec).await.err().unwrap();
+        assert_eq!(code(&refused), RefusalCode::Invalid, "{refused}");
+        assert!(refused.to_string().contains("102400 at most"), "{refused}");
+    }
+
+    // An item is in the command and in the environment.
+    let items = |items: Vec<String>| JobSpec {
+        tasks: TaskSet {
+            ids: IdSet::from_range(1, items.len() as u32),
+            items,
+        },
+        ..repeats("ITEM", 1, 1)
+    };
+    let listed = items(vec!["short".into(), "x".repeat(60_000), "short".into()]);
+    let refused = submit(&client, 4, &listed).await.err().unwrap();
+    assert!(refused.to_string().contains("task 2:"), "{refused}");
+
+    let asked = SubmitOptions {
+        open: true,
+        ..SubmitOptions::default()
+    };
+    let open = Request::Submit {
+        id: RequestId(uuid::Uuid::from_u128(5)),
+        spec: Submission::Inline(Box::new(items(vec!["short".into()])), asked),
+        disclosed: false,
+        dry_run: false,
+    };
+    let Reply::Submitted { job: Some(job), .. } = client.ask(&open).await.unwrap().remove(0) else {
+        panic!("it was not submitted");
+    };
+    let add = |id: u128, item: String| Request::AddTasks {
+        id: RequestId(uuid::Uuid::from_u128(id)),
+        job,
+        tasks: Addition::Inline(NewTasks::Items(vec![item])),
+        dry_run: false,
+    };
+    let refused = client
+        .ask(&add(6, "x".repeat(150_000)))
+        .await
+        .err()
+        .unwrap();
+    assert_eq!(code(&refused), RefusalCode::Invalid, "{refused}");
+    assert!(refused.to_string().contains("task 2:"), "{refused}");
+
+    // The same session goes on, and what fits is done.
+    client.ask(&add(7, "y".repeat(40_000))).await.unwrap();
+    for index in 1..=2 {
+        let attempt = quiet.assignments(1).await.remove(0).attempt;
+        assert_eq!(attempt.task, TaskId::new(job, index));
+        quiet.deliver(attempt).await;
+        quiet.acknowledged(attempt).await;
+    }
 }
 
 /// How many workers come back at once in a test; a benchmark does the same with ten thousand.
