@@ -199,21 +199,12 @@ async fn a_stream_too_many_waits_for_another_to_end() {
     within(ann.connection().open_bare()).await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_talks_without_end_and_reads_nothing_holds_up_nobody_else() {
-    let master = Master::start().await;
-    let mut loud = master
-        .worker(&master.enrol(Role::Worker, "loud").await, Vec::new())
-        .await;
+/// Has a worker say all of this again and again and read nothing, while another one gets its answers.
+async fn talks_without_end(master: &Master, mut loud: Worker, said: Vec<ToMaster>) {
     let flood = tokio::spawn(async move {
-        // Each heartbeat wants an answer, and none is read.
-        let beat = ToMaster::Heartbeat {
-            status: OwnerState::Away.into(),
-            held: Vec::new(),
-        };
         loop {
-            for _ in 0..200 {
-                loud.control.tx.push(&beat).unwrap();
+            for message in said.iter().cycle().take(200) {
+                loud.control.tx.push(message).unwrap();
             }
             if loud.control.tx.flush().await.is_err() {
                 return;
@@ -238,6 +229,42 @@ async fn a_worker_that_talks_without_end_and_reads_nothing_holds_up_nobody_else(
     .await;
 
     flood.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_talks_without_end_and_reads_nothing_holds_up_nobody_else() {
+    let master = Master::start().await;
+    let loud = master
+        .worker(&master.enrol(Role::Worker, "loud").await, Vec::new())
+        .await;
+    // Each heartbeat wants an answer, and none is read.
+    let beat = ToMaster::Heartbeat {
+        status: OwnerState::Away.into(),
+        held: Vec::new(),
+    };
+    talks_without_end(&master, loud, vec![beat]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_says_without_end_that_it_saved_no_state_holds_up_nobody_else() {
+    let master = Master::start().await;
+    let mut loud = master
+        .worker(&master.enrol(Role::Worker, "loud").await, Vec::new())
+        .await;
+    submit(&master.admin().await, 2, &saving_job())
+        .await
+        .unwrap();
+    let attempt = loud.assignments(1).await.remove(0).attempt;
+
+    // The core writes each of them down.
+    let why = || "no room".to_owned();
+    let said = [Saving::Refused(why()), Saving::FromScratch(why())];
+    let said = said.map(|saving| ToMaster::Checkpoint {
+        attempt,
+        sequence: 1,
+        saving,
+    });
+    talks_without_end(&master, loud, said.into()).await;
 }
 
 /// Makes tasks from 1 that print what the placeholder of this name stands for, so often.
