@@ -58,6 +58,112 @@ async fn a_user_has_so_many_unsettled_jobs_and_no_more_and_others_have_theirs() 
     submit(&client, 4, &noops(1)).await.unwrap();
 }
 
+/// Asks `again` for a job that was settled, whose user has as many others as there may be: that is
+/// refused until one of them, `open`, is settled, too.
+async fn comes_back_where_there_is_room(
+    client: &Client,
+    (settled, open): (JobId, JobId),
+    again: &Request,
+) {
+    let refused = within(client.ask(again)).await.err().unwrap();
+    assert!(
+        code(&refused) == RefusalCode::Conflict && refused.to_string().contains("3 jobs"),
+        "{refused}"
+    );
+    assert!(state(client, settled).await.settled());
+
+    let cancel = Request::Cancel {
+        jobs: Selector::Ids(IdSet::from_range(open.0, open.0)),
+        tasks: None,
+    };
+    client.ask(&cancel).await.unwrap();
+    let changed = within(client.ask(again)).await.unwrap();
+    assert!(
+        matches!(&changed[..], [Reply::Changed(one)] if *one == [(settled, 1)]),
+        "{changed:?}"
+    );
+    assert!(!state(client, settled).await.settled());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_settled_job_is_tried_again_only_where_its_user_has_room_for_it() {
+    let master = Master::with(|config| config.limits.open_jobs_per_user = 3).await;
+    let ann = master.enrol(Role::Client, "ann").await;
+    let client = Client::connect(&ann).await.unwrap();
+    let (settled, _) = submit(&client, 1, &noops(1)).await.unwrap();
+    let cancel = Request::Cancel {
+        jobs: Selector::Last,
+        tasks: None,
+    };
+    client.ask(&cancel).await.unwrap();
+    let (open, _) = submit(&client, 2, &noops(1)).await.unwrap();
+    for id in 3..=4 {
+        submit(&client, id, &noops(1)).await.unwrap();
+    }
+
+    let retry = Request::Retry {
+        job: settled,
+        tasks: Selector::All,
+        only_failed: false,
+    };
+    comes_back_where_there_is_room(&client, (settled, open), &retry).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_settled_job_is_computed_again_only_where_its_user_has_room_for_it() {
+    let master = Master::with(|config| config.limits.open_jobs_per_user = 3).await;
+    let ann = master.enrol(Role::Client, "ann").await;
+    let client = Client::connect(&ann).await.unwrap();
+    let mut worker = master
+        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
+        .await;
+    let (settled, _) = submit(&client, 1, &noops(1)).await.unwrap();
+    let attempt = worker.assignments(1).await.remove(0).attempt;
+    let blob = worker.put(&[7; 9_000]).await;
+    worker.stdout = Content::Blob(blob);
+    worker.deliver(attempt).await;
+    worker.acknowledged(attempt).await;
+    content::damage(&master, blob);
+
+    let (open, _) = submit(&client, 2, &noops(1)).await.unwrap();
+    for id in 3..=4 {
+        submit(&client, id, &noops(1)).await.unwrap();
+    }
+    let recompute = Request::Recompute {
+        job: settled,
+        tasks: Selector::All,
+    };
+    comes_back_where_there_is_room(&client, (settled, open), &recompute).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn evicted_output_of_a_settled_job_is_requested_only_where_its_user_has_room_for_it() {
+    let master = Master::with(|config| {
+        config.limits.open_jobs_per_user = 3;
+        config.limits.unrequested_bytes_per_user = 6_000;
+    })
+    .await;
+    let mut ann = shelf::User::of(&master, "ann", 1).await;
+    let mut worker = master
+        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
+        .await;
+    let settled = ann.disclose(1).await;
+    worker.executes(1, 3_000).await;
+    // Both have been started when the first of them is kept, so the second evicts the oldest.
+    ann.disclose(2).await;
+    worker.executes(2, 3_000).await;
+
+    let open = ann.disclose(1).await;
+    for _ in 0..2 {
+        ann.disclose(1).await;
+    }
+    let request = Request::RequestTasks {
+        job: settled,
+        tasks: Selector::All,
+    };
+    comes_back_where_there_is_room(&ann.client, (settled, open), &request).await;
+}
+
 fn wordy(bytes: usize) -> JobSpec {
     JobSpec {
         name: "x".repeat(bytes),
