@@ -164,6 +164,51 @@ async fn evicted_output_of_a_settled_job_is_requested_only_where_its_user_has_ro
     comes_back_where_there_is_room(&ann.client, (settled, open), &request).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_settled_job_of_which_nothing_is_to_be_tried_again_is_not_loaded_for_that() {
+    if database::is_used() {
+        return; // There is no file to damage.
+    }
+    let mut master = Master::start().await;
+    let mut worker = master
+        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
+        .await;
+    let client = master.admin().await;
+    let (finished, _) = submit(&client, 1, &noops(1)).await.unwrap();
+    let attempt = worker.assignments(1).await.remove(0).attempt;
+    worker.deliver(attempt).await;
+    worker.acknowledged(attempt).await;
+    let (cancelled, _) = submit(&client, 2, &noops(1)).await.unwrap();
+    let cancel = Request::Cancel {
+        jobs: Selector::Last,
+        tasks: None,
+    };
+    client.ask(&cancel).await.unwrap();
+
+    // A master that loads one of them ends.
+    master.stop().await;
+    let store = rusqlite::Connection::open(master.dir.path().join("master/store.sqlite")).unwrap();
+    let damage = "UPDATE job SET estimates = x'FF'";
+    assert_eq!(store.execute(damage, []).unwrap(), 2);
+    drop(store);
+    master.settings = |config| config.accept.store = true;
+    master.again().await;
+
+    let client = master.admin().await;
+    for (job, only_failed) in [(finished, false), (finished, true), (cancelled, true)] {
+        let retry = Request::Retry {
+            job,
+            tasks: Selector::All,
+            only_failed,
+        };
+        let changed = within(client.ask(&retry)).await.unwrap();
+        assert!(
+            matches!(&changed[..], [Reply::Changed(none)] if *none == [(job, 0)]),
+            "{changed:?}"
+        );
+    }
+}
+
 fn wordy(bytes: usize) -> JobSpec {
     JobSpec {
         name: "x".repeat(bytes),
