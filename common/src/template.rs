@@ -86,9 +86,37 @@ impl Template {
         }
         out
     }
+
+    /// Returns the bytes of the text that [`Template::expand`] makes of values of these lengths,
+    /// without making it.
+    pub fn expanded_bytes(&self, lengths: &ValueLengths) -> usize {
+        let bytes = pieces(&self.0).flatten().map(|piece| match piece {
+            TemplatePiece::Text(text) => text.len(),
+            TemplatePiece::Placeholder(name) => lengths.of(name),
+        });
+        bytes.fold(0, usize::saturating_add)
+    }
+}
+
+/// The lengths of the values of all placeholders, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ValueLengths([usize; PLACEHOLDERS.len()]);
+
+impl ValueLengths {
+    /// Returns the length of the value of a placeholder.
+    pub fn of(&self, name: &str) -> usize {
+        let mut all = PLACEHOLDERS.iter().zip(self.0);
+        all.find(|(placeholder, _)| **placeholder == name)
+            .map_or(0, |(_, bytes)| bytes)
+    }
 }
 
 impl TemplateValues<'_> {
+    /// Returns the lengths of the values.
+    pub fn lengths(&self) -> ValueLengths {
+        ValueLengths(PLACEHOLDERS.map(|name| self.value_of(name).len()))
+    }
+
     /// Returns the value of a placeholder, which tasks also get as the environment variable
     /// `DESKGRID_` + `name`.
     pub fn value_of(&self, name: &str) -> String {
@@ -128,8 +156,10 @@ fn pieces(text: &str) -> impl Iterator<Item = Result<TemplatePiece<'_>, BadTempl
             rest = after;
             return Some(Ok(TemplatePiece::Text("%{")));
         }
+        // An escape that comes first begins a byte before: a search for it would read the rest of a long text
+        // for each piece.
         let open = rest.find("%{").unwrap_or(rest.len());
-        let open = rest.find(ESCAPED).unwrap_or(open).min(open);
+        let open = open - usize::from(rest[..open].ends_with('%') && open < rest.len());
         if open > 0 {
             let (before, after) = rest.split_at(open);
             rest = after;
@@ -219,6 +249,12 @@ mod tests {
             "3 of 8"
         );
 
+        let lengths = values.lengths();
+        for template in [&t, &build, &ranks] {
+            let text = template.expand(&values);
+            assert_eq!(template.expanded_bytes(&lengths), text.len(), "{text}");
+        }
+
         assert!(t.mentions("ITEM") && !"%ITEM".parse::<Template>().unwrap().mentions("ITEM"));
     }
 
@@ -234,6 +270,7 @@ mod tests {
             expand("%%%{JOB_ID} 5%% %%{}%{JOB_ID}"),
             "%%{JOB_ID} 5%% %{}7"
         );
+        assert_eq!(expand("%{JOB_ID}%{JOB_ID}%%{%{JOB_ID}% %"), "77%{7% %");
         assert_eq!(Template::literal("a%{b%%{c").expand(&values), "a%{b%%{c");
     }
 

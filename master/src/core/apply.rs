@@ -231,12 +231,12 @@ impl Core {
                 self.mail(host).together.push(assignment);
             }
             Ok(assignment) => self.mail(host).assign.push(assignment),
-            // Only a name that depends on the host or the attempt can come this far; the task fails
-            // and says why.
+            // Only a name that depends on the host or the attempt can come this far, or a task from before
+            // jobs were checked for their longest assignment; the task fails and says why.
             Err(bad) => self.follow.push(Event::AttemptEnded {
                 host,
                 attempt,
-                outcome: Outcome::NotStarted(format!("input: {bad}")),
+                outcome: bad.outcome(),
                 ran: Span::ZERO,
             }),
         }

@@ -94,10 +94,10 @@ replies! {
     Added(Result<AddReply, Refusal>),
     /// The number of tasks that are left of a job that was closed; `None` if it is not open.
     Closed(Option<u64>),
-    /// The number of tasks that are tried again, or why none is.
+    /// The number of tasks that are tried or computed again, or why none is.
     Retried(Result<u64, Refusal>),
-    /// Tasks were requested.
-    Requested(RequestOutcome),
+    /// Tasks were requested, or why none is.
+    Requested(Result<RequestOutcome, Refusal>),
     /// Each job with 1 if sharing it changed, else 0; `None` if there is no such user.
     Shared(Option<Vec<(JobId, u64)>>),
     /// Jobs as they are now.

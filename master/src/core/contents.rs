@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use common::content::BlobHash;
 use common::job::Input;
-use common::{AttemptId, BlobRef, HostId, IdSet, JobId, Span, Time};
+use common::{AttemptId, BlobRef, HostId, JobId, Span, Time};
 
 use super::Core;
 use crate::store::{LiveObject, ObjectName, StoreError};
@@ -200,25 +200,6 @@ impl Core {
     pub(super) fn trim_content_of(&mut self, grace: Span) -> Result<(), StoreError> {
         self.store.trim_content_of(self.now - grace)?;
         self.count_unused()
-    }
-
-    /// Runs finished tasks again because content of their results (`gone`) is damaged or missing.
-    /// Returns the number of tasks.
-    pub(super) fn recompute(
-        &mut self,
-        job: JobId,
-        tasks: &IdSet,
-        gone: &[BlobHash],
-    ) -> Result<u64, StoreError> {
-        let tasks = self.store.lose_results(job, tasks, gone, self.now)?;
-        if tasks.is_empty() {
-            return Ok(0);
-        }
-
-        self.run_removed_again(job, &tasks)?;
-        self.store.results_were_damaged(job, &tasks)?;
-        self.changed.0 = true;
-        Ok(tasks.len())
     }
 
     /// Whether the host needs this content for one of its attempts: as an input, or for the

@@ -459,7 +459,7 @@ impl Core {
 
     /// The refusal of another job of `bytes` by a user who has as many unsettled jobs, or bytes of
     /// specs, as the limits allow.
-    fn beyond_limits(&self, user: &str, bytes: u64) -> Option<Refusal> {
+    pub(super) fn beyond_limits(&self, user: &str, bytes: u64) -> Option<Refusal> {
         let limits = &self.limits;
         let (jobs, _) = self.open_of.get(user).copied().unwrap_or_default();
         let what = if jobs >= limits.open_jobs_per_user {
@@ -593,53 +593,6 @@ impl Core {
             .scheduler
             .job_counts(job)
             .map_or(before.total - before.settled(), cancelled))
-    }
-
-    /// Makes failed and cancelled tasks of a job wait again, and returns their number.
-    pub(super) fn retry(
-        &mut self,
-        job: JobId,
-        tasks: &IdSet,
-        only_failed: bool,
-    ) -> Result<Result<u64, Refusal>, StoreError> {
-        let again = |spec: &JobSpec, mut failed: IdSet, cancelled: &IdSet| {
-            if !only_failed {
-                failed.union_with(cancelled);
-            }
-            // A single rank is of no use without the others.
-            match spec.work.ranks() {
-                None => failed.intersection(tasks),
-                Some(_) => IdSet::new(),
-            }
-        };
-
-        let again = if let Some(live) = self.jobs.get(&job) {
-            let [failed, cancelled] = [TaskState::Failed, TaskState::Cancelled]
-                .map(|state| self.scheduler.tasks_in(job, state).unwrap_or_default());
-            again(&live.spec, failed, &cancelled)
-        } else if let Some(mut restored) = self.store.restore_job(job)? {
-            let progress = &restored.progress;
-            let again = again(&restored.spec, progress.failed.clone(), &progress.cancelled);
-            if !again.is_empty() {
-                if let Some(refusal) = self.order_again(&mut restored)? {
-                    return Ok(Err(refusal));
-                }
-                self.bring_back(restored)?;
-            }
-            again
-        } else {
-            IdSet::new()
-        };
-        if again.is_empty() {
-            return Ok(Ok(0));
-        }
-
-        let count = again.len();
-        self.step(Event::JobRetried { job, tasks: again })?;
-
-        let state = self.scheduler.job_state(job).unwrap_or(JobState::Waiting);
-        self.write_job(job, state, None)?;
-        Ok(Ok(count))
     }
 
     /// Removes a settled job with its results; false if the job is not settled.

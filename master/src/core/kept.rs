@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::view::AttemptState;
-use common::{Completion, IdSet, JobId, Time};
+use common::{Completion, Time};
 use scheduler::Event;
 
 use super::Core;
@@ -213,43 +213,6 @@ impl Core {
     pub(super) fn tell_shares(&mut self) -> Result<(), StoreError> {
         let users: Vec<String> = self.shelf.by_user.keys().cloned().collect();
         users.iter().try_for_each(|user| self.tell_share_of(user))
-    }
-
-    /// Runs requested tasks of a job again whose outputs were evicted.
-    pub(super) fn run_removed_again(
-        &mut self,
-        job: JobId,
-        tasks: &IdSet,
-    ) -> Result<(), StoreError> {
-        let removed = self.store.removed(job, tasks)?;
-        if removed.is_empty() {
-            return Ok(());
-        }
-
-        tracing::info!(%job, tasks = removed.len(), "requested after its output was removed: runs again");
-        for (task, _) in &removed {
-            self.store.result_is_gone(job, *task)?;
-        }
-
-        if self.scheduler.job_state(job).is_some() {
-            self.step(Event::ResultsGone {
-                job,
-                tasks: removed,
-            })?;
-        } else {
-            // Its earlier failures no longer count, as in a job that goes on.
-            let tasks: IdSet = removed.iter().map(|(task, _)| *task).collect();
-            self.store.reopen(job, &tasks)?;
-            if let Some(restored) = self.store.restore_job(job)? {
-                self.bring_back(restored)?;
-            }
-        }
-
-        let state = self
-            .scheduler
-            .job_state(job)
-            .unwrap_or(common::view::JobState::Waiting);
-        self.write_job(job, state, None)
     }
 }
 

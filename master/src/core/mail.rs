@@ -53,13 +53,20 @@ const FULL: usize = 100 * 1024;
 const ID_BYTES: usize = 24;
 /// The bytes of the largest assignment that is taken, as [`assignment_bytes`] counts.
 pub(crate) const MAX_ASSIGNMENT: usize = FULL;
+/// An upper bound on the bytes of a text's length.
+pub(super) const LENGTH_BYTES: usize = 4;
+/// An upper bound on the bytes of an input without its name.
+pub(super) const INPUT_BYTES: usize = 48;
+/// An upper bound on the bytes of an assignment without its command's texts: what it has, with a
+/// checkpoint, takes less than these ids.
+pub(super) const FIXED_BYTES: usize = 12 * ID_BYTES;
 
 /// Returns an upper bound on the bytes that an assignment takes in a message.
 pub(crate) fn assignment_bytes(assignment: &Assignment) -> usize {
     let Errand::Command(command) = &assignment.work else {
         return 2 * ID_BYTES;
     };
-    let text = |s: &str| s.len() + 4;
+    let text = |s: &str| s.len() + LENGTH_BYTES;
     let strings = command
         .argv
         .iter()
@@ -75,11 +82,11 @@ pub(crate) fn assignment_bytes(assignment: &Assignment) -> usize {
     let inputs = command
         .inputs
         .iter()
-        .map(|input| text(input.path.as_str()) + 48)
+        .map(|input| text(input.path.as_str()) + INPUT_BYTES)
         .sum::<usize>();
 
-    // The fixed part, with a checkpoint, takes less than these ids.
-    12 * ID_BYTES + strings + env + inputs + command.stdin.as_ref().map_or(0, |p| text(p.as_str()))
+    let stdin = command.stdin.as_ref().map_or(0, |p| text(p.as_str()));
+    FIXED_BYTES + strings + env + inputs + stdin
 }
 
 impl HostMail {

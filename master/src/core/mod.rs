@@ -2,6 +2,7 @@
 //! that have arrived, step the scheduler for each event, make everything durable in one commit, and
 //! only then send messages and replies. While a commit runs, the next group collects.
 
+mod again;
 mod agree;
 mod apply;
 pub(crate) mod ask;

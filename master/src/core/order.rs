@@ -11,6 +11,7 @@ use common::{After, BlobRef, IdSet, JobId, JobSpec, NewTasks, RequestId, SubmitO
 use scheduler::Event;
 
 use super::Core;
+use super::check::check_tasks;
 use crate::store::{NewAddition, RestoredJob, StoreError, StoredAfter};
 
 /// Tasks that somebody adds to an open job.
@@ -196,6 +197,9 @@ impl Core {
                 )));
             }
         };
+        if let Err(refusal) = check_tasks(&entry.spec, &new) {
+            return Ok(Err(refusal));
+        }
         let reply = AddReply {
             ids: new.ids.clone(),
             total: entry.spec.tasks.ids.len() + new.ids.len(),

@@ -46,21 +46,33 @@ pub struct RequestOutcome {
 
 impl Core {
     /// Marks disclosed tasks of a job as requested. Cancelled tasks are not requested: they would
-    /// only be billed. A job that was never disclosed changes nothing.
+    /// only be billed. A job that was never disclosed changes nothing. Refuses it where outputs were
+    /// evicted of a settled job whose user has as many others as the limits allow.
     pub(super) fn request(
         &mut self,
         job: JobId,
         tasks: &IdSet,
-    ) -> Result<RequestOutcome, StoreError> {
+    ) -> Result<Result<RequestOutcome, Refusal>, StoreError> {
         let Some(disclosure) = self.store.disclosure(job)? else {
-            return Ok(RequestOutcome::default());
+            return Ok(Ok(RequestOutcome::default()));
         };
         let cancelled = self.store.cancelled(job)?.intersection(tasks);
         let mut new = tasks.clone();
         new.subtract(&disclosure.all());
         new.subtract(&cancelled);
         if new.is_empty() {
-            return Ok(RequestOutcome { new: 0, cancelled });
+            return Ok(Ok(RequestOutcome { new: 0, cancelled }));
+        }
+
+        let mut removed = Vec::new();
+        let is_settled = self.scheduler.job_state(job).is_none();
+        if is_settled {
+            removed = self.store.removed(job, &new)?;
+            if !removed.is_empty()
+                && let Some(refusal) = self.no_room_again(job)?
+            {
+                return Ok(Err(refusal));
+            }
         }
 
         self.store.request(job, &new, self.now)?;
@@ -74,22 +86,23 @@ impl Core {
 
         // A job that is settled has left the scheduler: its results are there, and there is nothing
         // to run.
-        if self.scheduler.job_state(job).is_some() {
+        if is_settled {
+            self.rest_decided(job, (!disclosure.all().is_empty()).then_some(false))?;
+        } else {
             self.step(Event::TasksRequested {
                 job,
                 tasks: Some(new.clone()),
             })?;
-        } else {
-            self.rest_decided(job, (!disclosure.all().is_empty()).then_some(false))?;
+            removed = self.store.removed(job, &new)?;
         }
 
-        self.run_removed_again(job, &new)?;
+        self.run_removed_again(job, removed)?;
         self.changed.0 = true;
         self.experience_gained();
-        Ok(RequestOutcome {
+        Ok(Ok(RequestOutcome {
             new: count,
             cancelled,
-        })
+        }))
     }
 
     /// Cancels the unrequested tasks of a job, running ones included, and returns their number.

@@ -5,6 +5,7 @@ use common::checkpoint::{MAX_FILES, MAX_MANIFEST, Saved, Saving};
 use common::manifest::Manifest;
 use common::{AttemptId, BlobRef, HostId, Time};
 use link::Contents;
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::content_place::ContentPlace;
 use crate::core::ask::HostAsk;
@@ -13,14 +14,15 @@ use crate::run::SessionContext;
 /// The longest reason that is kept, in bytes.
 const MAX_REASON: usize = 1_000;
 
-/// Takes a reported checkpoint. An incomplete one is logged and left out: the worker's next one may
-/// be whole.
+/// Takes a reported checkpoint, and gives `turn` back once the core has heard of it. An incomplete one
+/// is logged and left out: the worker's next one may be whole.
 pub(super) async fn take(
     state: &SessionContext,
     host: HostId,
     attempt: AttemptId,
     sequence: u32,
     saving: Saving,
+    turn: OwnedSemaphorePermit,
 ) {
     match saving {
         Saving::Complete(manifest) => {
@@ -38,14 +40,14 @@ pub(super) async fn take(
             let looked = looked.map_err(|panic| panic.to_string()).flatten();
 
             match looked.and_then(|files| brought(state, host, manifest, files)) {
-                Ok(files) => keep(state, host, attempt, sequence, manifest, &files),
+                Ok(files) => keep(state, host, attempt, sequence, manifest, &files, turn),
                 Err(why) => {
                     tracing::warn!(%host, %attempt, why, "a state is incomplete, and not used");
                 }
             }
         }
-        Saving::Refused(why) => note(state, host, attempt, why, false),
-        Saving::FromScratch(why) => note(state, host, attempt, why, true),
+        Saving::Refused(why) => note(state, host, attempt, why, false, turn),
+        Saving::FromScratch(why) => note(state, host, attempt, why, true, turn),
     }
 }
 
@@ -107,6 +109,7 @@ fn keep(
     sequence: u32,
     manifest: BlobRef,
     list: &Manifest,
+    turn: OwnedSemaphorePermit,
 ) {
     let saved = Saved {
         number: attempt.number,
@@ -118,7 +121,8 @@ fn keep(
     };
 
     let blobs: Vec<_> = list.files.iter().map(|file| file.blob.hash).collect();
-    state.core.tell(HostAsk::Saved(host, attempt, saved, blobs));
+    let saved = HostAsk::Saved(host, attempt, saved, blobs);
+    state.core.tell_in_turn(saved, turn);
     let files = list.files.iter().map(|file| file.blob);
     state.uploads.named(host, files.chain([manifest]));
 }
@@ -129,6 +133,7 @@ fn note(
     attempt: AttemptId,
     mut why: String,
     from_scratch: bool,
+    turn: OwnedSemaphorePermit,
 ) {
     while why.len() > MAX_REASON {
         why.pop();
@@ -140,12 +145,13 @@ fn note(
         "state not saved"
     };
     let why = format!("{what}: {why}");
-    state.core.tell(HostAsk::NotSaved {
+    let not_saved = HostAsk::NotSaved {
         host,
         attempt,
         why,
         from_scratch,
-    });
+    };
+    state.core.tell_in_turn(not_saved, turn);
 }
 
 #[cfg(test)]

@@ -74,7 +74,8 @@ impl Asker {
         }
 
         let Damage { tasks, blobs } = damage.without_inputs(&spec);
-        let count = self.core(JobAsk::Recompute(job, tasks, blobs)).await?;
+        let count: Result<u64, _> = self.core(JobAsk::Recompute(job, tasks, blobs)).await?;
+        let count = count.map_err(NoAnswer::Refused)?;
         Ok(Reply::Changed(vec![(job, count)]))
     }
 }

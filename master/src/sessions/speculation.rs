@@ -26,8 +26,9 @@ impl Asker {
         self.pick_one(job).await?;
         let spec = self.spec(job).await?;
         let tasks = chosen(job, &tasks, &spec)?;
-        let RequestOutcome { new, cancelled } =
+        let requested: Result<RequestOutcome, _> =
             self.core(JobAsk::Request(job, tasks.clone())).await?;
+        let RequestOutcome { new, cancelled } = requested.map_err(NoAnswer::Refused)?;
         if !tasks.is_empty() && cancelled.len() == tasks.len() {
             return Err(all_cancelled(job, &cancelled));
         }

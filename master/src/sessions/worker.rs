@@ -257,7 +257,7 @@ async fn listen(
                 sequence,
                 saving,
             } => {
-                checkpoint::take(state, host, attempt, sequence, saving).await;
+                checkpoint::take(state, host, attempt, sequence, saving, turn).await;
             }
             message => {
                 let Some(message) = share::hear(state, (host, session), message) else {

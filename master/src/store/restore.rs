@@ -133,6 +133,18 @@ impl Writer {
         }))
     }
 
+    /// The user of a job and its [`RestoredJob::bytes`], which are not read for that.
+    pub(crate) fn weight(&self, job: JobId) -> Result<Option<(String, u64)>, StoreError> {
+        let sql = "SELECT \"user\", CAST(length(spec) + COALESCE(length(estimates), 0) AS BIGINT), (SELECT
+             COALESCE(CAST(SUM(length(tasks)) AS BIGINT), 0) FROM addition WHERE addition.job = job.id)
+             FROM job WHERE id = $1";
+        self.db().first(sql, values![job.0], |row| {
+            let (submitted, added): (i64, i64) = (row.get(1)?, row.get(2)?);
+            let bytes = submitted.saturating_add(added);
+            Ok((row.get(0)?, bytes.max(0) as u64))
+        })
+    }
+
     /// All hosts that have enrolled, in the order of their numbers.
     pub(crate) fn restore_hosts(&self) -> Result<Vec<RestoredHost>, StoreError> {
         let sql = "SELECT id, name, facts, draining, finished, lost, heard,
@@ -287,4 +299,39 @@ fn progress(db: &Db, job: JobId, spec: &JobSpec) -> Result<RestoredProgress, Sto
     })?;
 
     Ok(progress)
+}
+
+#[cfg(test)]
+mod tests {
+    use common::{RequestId, TaskSet};
+
+    use super::super::NewAddition;
+    use super::super::tests::{add_job, open, spec};
+    use super::*;
+
+    #[test]
+    fn a_job_weighs_as_much_unread_as_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = open(&dir);
+        let job = add_job(&mut store, 1, &spec(60));
+        let before = store.weight(job).unwrap().unwrap();
+        let more = NewAddition {
+            request: RequestId(uuid::Uuid::from_u128(2)),
+            body_hash: [0; 32],
+            user: "ann",
+            job,
+            tasks: &TaskSet {
+                ids: IdSet::from_range(61, 70),
+                items: Vec::new(),
+            },
+            now: Time(0),
+        };
+        let added = store.add_tasks(&more).unwrap();
+
+        let read = store.restore_job(job).unwrap().unwrap();
+        assert_eq!(read.bytes, before.1 + added);
+        let weight = store.weight(job).unwrap();
+        assert_eq!(weight, Some((read.view.user, read.bytes)));
+        assert_eq!(store.weight(JobId(99)).unwrap(), None);
+    }
 }

@@ -4,10 +4,10 @@
 use common::view::TaskState;
 use common::{IdSet, JobId};
 
-use super::StoreError;
 use super::reader::{SettledRow, settled_rows};
-use super::value::values;
+use super::value::{SqlRow, values};
 use super::writer::Writer;
+use super::{Reader, StoreError};
 
 /// Neighbouring rows of `settled` of which tasks are opened again: all of them go.
 struct RowRun {
@@ -54,6 +54,23 @@ fn opened(rows: Vec<SettledRow>, tasks: &IdSet) -> (Vec<RowRun>, Vec<(SettledRow
     }
 
     (runs, partly)
+}
+
+impl Reader {
+    /// The tasks of a job that failed and (unless `only_failed`) those that were cancelled.
+    pub(crate) fn unsuccessful(&self, job: JobId, only_failed: bool) -> Result<IdSet, StoreError> {
+        let states = match only_failed {
+            true => "state = 'failed'",
+            false => "state IN ('failed', 'cancelled')",
+        };
+        let sql =
+            format!("SELECT first, last FROM settled WHERE job = $1 AND {states} ORDER BY first");
+        self.with(|db| {
+            let read = |row: &SqlRow<'_>| Ok((row.get(0)?, row.get(1)?));
+            let ranges: Vec<(u32, u32)> = db.all(&sql, values![job.0], read)?;
+            Ok(IdSet::from_ranges(ranges))
+        })
+    }
 }
 
 impl Writer {

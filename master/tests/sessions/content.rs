@@ -256,7 +256,7 @@ async fn a_worker_gets_the_files_of_the_state_from_which_its_attempt_starts() {
 }
 
 /// Changes one byte of content that lies at the master, as a disk does that fails.
-fn damage(master: &Master, blob: BlobRef) {
+pub(super) fn damage(master: &Master, blob: BlobRef) {
     let store = link::BlobStore::open(&master.dir.path().join("master/content")).unwrap();
     let path = store.path_of(&blob.hash);
     let mut bytes = std::fs::read(&path).unwrap();

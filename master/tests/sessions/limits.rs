@@ -1,5 +1,8 @@
 //! What one peer may take of the master: jobs, bytes, connections, and nobody else's turn.
 
+use common::wire::client::Addition;
+use common::{NewTasks, SubmitOptions, TaskId};
+
 use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -53,6 +56,157 @@ async fn a_user_has_so_many_unsettled_jobs_and_no_more_and_others_have_theirs() 
         .unwrap();
 
     submit(&client, 4, &noops(1)).await.unwrap();
+}
+
+/// Asks `again` for a job that was settled, whose user has as many others as there may be: that is
+/// refused until one of them, `open`, is settled, too.
+async fn comes_back_where_there_is_room(
+    client: &Client,
+    (settled, open): (JobId, JobId),
+    again: &Request,
+) {
+    let refused = within(client.ask(again)).await.err().unwrap();
+    assert!(
+        code(&refused) == RefusalCode::Conflict && refused.to_string().contains("3 jobs"),
+        "{refused}"
+    );
+    assert!(state(client, settled).await.settled());
+
+    let cancel = Request::Cancel {
+        jobs: Selector::Ids(IdSet::from_range(open.0, open.0)),
+        tasks: None,
+    };
+    client.ask(&cancel).await.unwrap();
+    let changed = within(client.ask(again)).await.unwrap();
+    assert!(
+        matches!(&changed[..], [Reply::Changed(one)] if *one == [(settled, 1)]),
+        "{changed:?}"
+    );
+    assert!(!state(client, settled).await.settled());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_settled_job_is_tried_again_only_where_its_user_has_room_for_it() {
+    let master = Master::with(|config| config.limits.open_jobs_per_user = 3).await;
+    let ann = master.enrol(Role::Client, "ann").await;
+    let client = Client::connect(&ann).await.unwrap();
+    let (settled, _) = submit(&client, 1, &noops(1)).await.unwrap();
+    let cancel = Request::Cancel {
+        jobs: Selector::Last,
+        tasks: None,
+    };
+    client.ask(&cancel).await.unwrap();
+    let (open, _) = submit(&client, 2, &noops(1)).await.unwrap();
+    for id in 3..=4 {
+        submit(&client, id, &noops(1)).await.unwrap();
+    }
+
+    let retry = Request::Retry {
+        job: settled,
+        tasks: Selector::All,
+        only_failed: false,
+    };
+    comes_back_where_there_is_room(&client, (settled, open), &retry).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_settled_job_is_computed_again_only_where_its_user_has_room_for_it() {
+    let master = Master::with(|config| config.limits.open_jobs_per_user = 3).await;
+    let ann = master.enrol(Role::Client, "ann").await;
+    let client = Client::connect(&ann).await.unwrap();
+    let mut worker = master
+        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
+        .await;
+    let (settled, _) = submit(&client, 1, &noops(1)).await.unwrap();
+    let attempt = worker.assignments(1).await.remove(0).attempt;
+    let blob = worker.put(&[7; 9_000]).await;
+    worker.stdout = Content::Blob(blob);
+    worker.deliver(attempt).await;
+    worker.acknowledged(attempt).await;
+    content::damage(&master, blob);
+
+    let (open, _) = submit(&client, 2, &noops(1)).await.unwrap();
+    for id in 3..=4 {
+        submit(&client, id, &noops(1)).await.unwrap();
+    }
+    let recompute = Request::Recompute {
+        job: settled,
+        tasks: Selector::All,
+    };
+    comes_back_where_there_is_room(&client, (settled, open), &recompute).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn evicted_output_of_a_settled_job_is_requested_only_where_its_user_has_room_for_it() {
+    let master = Master::with(|config| {
+        config.limits.open_jobs_per_user = 3;
+        config.limits.unrequested_bytes_per_user = 6_000;
+    })
+    .await;
+    let mut ann = shelf::User::of(&master, "ann", 1).await;
+    let mut worker = master
+        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
+        .await;
+    let settled = ann.disclose(1).await;
+    worker.executes(1, 3_000).await;
+    // Both have been started when the first of them is kept, so the second evicts the oldest.
+    ann.disclose(2).await;
+    worker.executes(2, 3_000).await;
+
+    let open = ann.disclose(1).await;
+    for _ in 0..2 {
+        ann.disclose(1).await;
+    }
+    let request = Request::RequestTasks {
+        job: settled,
+        tasks: Selector::All,
+    };
+    comes_back_where_there_is_room(&ann.client, (settled, open), &request).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_settled_job_of_which_nothing_is_to_be_tried_again_is_not_loaded_for_that() {
+    if database::is_used() {
+        return; // There is no file to damage.
+    }
+    let mut master = Master::start().await;
+    let mut worker = master
+        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
+        .await;
+    let client = master.admin().await;
+    let (finished, _) = submit(&client, 1, &noops(1)).await.unwrap();
+    let attempt = worker.assignments(1).await.remove(0).attempt;
+    worker.deliver(attempt).await;
+    worker.acknowledged(attempt).await;
+    let (cancelled, _) = submit(&client, 2, &noops(1)).await.unwrap();
+    let cancel = Request::Cancel {
+        jobs: Selector::Last,
+        tasks: None,
+    };
+    client.ask(&cancel).await.unwrap();
+
+    // A master that loads one of them ends.
+    master.stop().await;
+    let store = rusqlite::Connection::open(master.dir.path().join("master/store.sqlite")).unwrap();
+    let damage = "UPDATE job SET estimates = x'FF'";
+    assert_eq!(store.execute(damage, []).unwrap(), 2);
+    drop(store);
+    master.settings = |config| config.accept.store = true;
+    master.again().await;
+
+    let client = master.admin().await;
+    for (job, only_failed) in [(finished, false), (finished, true), (cancelled, true)] {
+        let retry = Request::Retry {
+            job,
+            tasks: Selector::All,
+            only_failed,
+        };
+        let changed = within(client.ask(&retry)).await.unwrap();
+        assert!(
+            matches!(&changed[..], [Reply::Changed(none)] if *none == [(job, 0)]),
+            "{changed:?}"
+        );
+    }
 }
 
 fn wordy(bytes: usize) -> JobSpec {
@@ -196,21 +350,12 @@ async fn a_stream_too_many_waits_for_another_to_end() {
     within(ann.connection().open_bare()).await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_talks_without_end_and_reads_nothing_holds_up_nobody_else() {
-    let master = Master::start().await;
-    let mut loud = master
-        .worker(&master.enrol(Role::Worker, "loud").await, Vec::new())
-        .await;
+/// Has a worker say all of this again and again and read nothing, while another one gets its answers.
+async fn talks_without_end(master: &Master, mut loud: Worker, said: Vec<ToMaster>) {
     let flood = tokio::spawn(async move {
-        // Each heartbeat wants an answer, and none is read.
-        let beat = ToMaster::Heartbeat {
-            status: OwnerState::Away.into(),
-            held: Vec::new(),
-        };
         loop {
-            for _ in 0..200 {
-                loud.control.tx.push(&beat).unwrap();
+            for message in said.iter().cycle().take(200) {
+                loud.control.tx.push(message).unwrap();
             }
             if loud.control.tx.flush().await.is_err() {
                 return;
@@ -235,6 +380,121 @@ async fn a_worker_that_talks_without_end_and_reads_nothing_holds_up_nobody_else(
     .await;
 
     flood.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_talks_without_end_and_reads_nothing_holds_up_nobody_else() {
+    let master = Master::start().await;
+    let loud = master
+        .worker(&master.enrol(Role::Worker, "loud").await, Vec::new())
+        .await;
+    // Each heartbeat wants an answer, and none is read.
+    let beat = ToMaster::Heartbeat {
+        status: OwnerState::Away.into(),
+        held: Vec::new(),
+    };
+    talks_without_end(&master, loud, vec![beat]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_says_without_end_that_it_saved_no_state_holds_up_nobody_else() {
+    let master = Master::start().await;
+    let mut loud = master
+        .worker(&master.enrol(Role::Worker, "loud").await, Vec::new())
+        .await;
+    submit(&master.admin().await, 2, &saving_job())
+        .await
+        .unwrap();
+    let attempt = loud.assignments(1).await.remove(0).attempt;
+
+    // The core writes each of them down.
+    let why = || "no room".to_owned();
+    let said = [Saving::Refused(why()), Saving::FromScratch(why())];
+    let said = said.map(|saving| ToMaster::Checkpoint {
+        attempt,
+        sequence: 1,
+        saving,
+    });
+    talks_without_end(&master, loud, said.into()).await;
+}
+
+/// Makes tasks from 1 that print what the placeholder of this name stands for, so often.
+fn repeats(name: &str, times: usize, tasks: u32) -> JobSpec {
+    let text = format!("%{{{name}}}").repeat(times);
+    let argv = vec!["echo".parse().unwrap(), text.parse().unwrap()];
+    JobSpec {
+        work: Work::Command(CommandSpec::new(argv)),
+        ..noops(tasks)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_no_message_could_describe_to_its_host_is_refused_and_no_session_ends() {
+    let master = Master::start().await;
+    let client = master.admin().await;
+    let mut quiet = master
+        .worker(&master.enrol(Role::Worker, "quiet").await, Vec::new())
+        .await;
+
+    // Each is short for the first task, the first job, or a host with a short name.
+    let long = [
+        repeats("TASK_ID", 20_000, 100_000),
+        repeats("JOB_ID", 11_000, 1),
+        repeats("HOST", 1_400, 1),
+    ];
+    for (id, spec) in (1..).zip(&long) {
+        let refused = submit(&client, id, spec).await.err().unwrap();
+        assert_eq!(code(&refused), RefusalCode::Invalid, "{refused}");
+        assert!(refused.to_string().contains("102400 at most"), "{refused}");
+    }
+
+    // An item is in the command and in the environment.
+    let items = |items: Vec<String>| JobSpec {
+        tasks: TaskSet {
+            ids: IdSet::from_range(1, items.len() as u32),
+            items,
+        },
+        ..repeats("ITEM", 1, 1)
+    };
+    let listed = items(vec!["short".into(), "x".repeat(60_000), "short".into()]);
+    let refused = submit(&client, 4, &listed).await.err().unwrap();
+    assert!(refused.to_string().contains("task 2:"), "{refused}");
+
+    let asked = SubmitOptions {
+        open: true,
+        ..SubmitOptions::default()
+    };
+    let open = Request::Submit {
+        id: RequestId(uuid::Uuid::from_u128(5)),
+        spec: Submission::Inline(Box::new(items(vec!["short".into()])), asked),
+        disclosed: false,
+        dry_run: false,
+    };
+    let Reply::Submitted { job: Some(job), .. } = client.ask(&open).await.unwrap().remove(0) else {
+        panic!("it was not submitted");
+    };
+    let add = |id: u128, item: String| Request::AddTasks {
+        id: RequestId(uuid::Uuid::from_u128(id)),
+        job,
+        tasks: Addition::Inline(NewTasks::Items(vec![item])),
+        dry_run: false,
+    };
+    let refused = client
+        .ask(&add(6, "x".repeat(150_000)))
+        .await
+        .err()
+        .unwrap();
+    assert_eq!(code(&refused), RefusalCode::Invalid, "{refused}");
+    assert!(refused.to_string().contains("task 2:"), "{refused}");
+
+    // The same session goes on, and what fits is done.
+    client.ask(&add(7, "y".repeat(40_000))).await.unwrap();
+    for index in 1..=2 {
+        let attempt = quiet.assignments(1).await.remove(0).attempt;
+        assert_eq!(attempt.task, TaskId::new(job, index));
+        quiet.deliver(attempt).await;
+        quiet.acknowledged(attempt).await;
+    }
 }
 
 /// How many workers come back at once in a test; a benchmark does the same with ten thousand.

@@ -69,7 +69,7 @@ pub enum JobAsk {
         /// Whether cancelled ones are left alone.
         only_failed: bool,
     },
-    /// Computes these tasks again, since this content of their results is gone. Gives `Count`.
+    /// Computes these tasks again, since this content of their results is gone. Gives `Retried`.
     Recompute(JobId, IdSet, Vec<BlobHash>),
     /// Takes the verdict of the user's program: the attempts with which this result agrees. Gives
     /// `Whether`.

@@ -678,6 +678,12 @@ impl Asker {
         }
 
         let tasks = chosen(job, &tasks, &spec)?;
+        // The core would load all of a settled job to find that out.
+        let there = self.read(move |reader| reader.unsuccessful(job, only_failed));
+        if there.await?.intersection(&tasks).is_empty() {
+            return Ok(Reply::Changed(vec![(job, 0)]));
+        }
+
         let count: Result<u64, _> = self
             .core(JobAsk::Retry {
                 job,

@@ -469,6 +469,31 @@ fn a_job_can_wait_for_an_open_one_and_an_open_one_for_a_job() {
 }
 
 #[test]
+fn an_item_that_no_host_could_be_sent_is_refused_and_the_hosts_go_on() {
+    let mut grid = Grid::start();
+    grid.worker("h1").slots(1).start();
+    let short = grid.file("short", "a\n");
+    let long = grid.file("long", &format!("{}\n", "x".repeat(300_000)));
+    let [short, long] = [&short, &long].map(|file| file.to_str().expect("a path"));
+    let told = ["102400 at most", "put long lists into an input file"];
+    let command = ["--", "echo", "%{ITEM}"];
+
+    let args = [&["submit", "--each-line", long][..], &command].concat();
+    said(&grid.deskgrid(args).expect_code(2), &told);
+    let args = [&["submit", "--open", "--each-line", short][..], &command].concat();
+    let open = grid.submit(&args[1..]);
+    let into = ["submit", "--into", &open, "--each-line"];
+    let args = [&into[..], &[long]].concat();
+    said(&grid.deskgrid(args).expect_code(2), &told);
+
+    let args = [&into[..], &[short]].concat();
+    assert_eq!(grid.json(args)["first"], 2, "nothing was added before");
+    grid.deskgrid(["job", "close", &open]).expect_code(0);
+    grid.deskgrid(["job", "wait", &open, "--timeout", "60s"])
+        .expect_code(0);
+}
+
+#[test]
 fn whoever_cancels_an_open_job_closes_it_and_its_followers_are_told() {
     let grid = Grid::start();
     let open = grid.submit(["--open", "--", "true"]);
