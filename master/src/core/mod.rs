@@ -97,6 +97,8 @@ pub(crate) struct CoreHandle {
     pub(crate) changed: watch::Receiver<u64>,
     /// Counts settled jobs, for clients that wait for the end.
     pub(crate) settled: watch::Receiver<u64>,
+    /// Counts shares that have ended, for clients that look at a job for long.
+    pub(crate) unshared: watch::Receiver<u64>,
     /// The sequence number of the newest event that is durable, for followers.
     pub(crate) newest_event: watch::Receiver<u64>,
 }
@@ -159,6 +161,7 @@ pub(crate) struct Core {
     undecided: BTreeMap<TaskId, BTreeMap<AttemptId, Vec<AttemptId>>>,
     changed: (bool, watch::Sender<u64>),
     settled: (bool, watch::Sender<u64>),
+    unshared: (bool, watch::Sender<u64>),
     /// The words of live attempts' programs about their progress.
     words: BTreeMap<AttemptId, String>,
     /// The settings for workers.
@@ -303,6 +306,7 @@ pub(crate) fn start(
     let mut core = Core::begin(clock.now(), store, config, around, SafetyRules::KEPT)?;
     let changed = core.changed.1.subscribe();
     let settled = core.settled.1.subscribe();
+    let unshared = core.unshared.1.subscribe();
     let newest_event = core.newest_event.subscribe();
     let incarnation = core.incarnation;
     let wait = core.store.wait();
@@ -329,6 +333,7 @@ pub(crate) fn start(
             impatient: false,
             changed,
             settled,
+            unshared,
             newest_event,
         },
         incarnation,
@@ -436,6 +441,7 @@ impl Core {
             undecided: BTreeMap::new(),
             changed: (false, watch::Sender::new(0)),
             settled: (false, watch::Sender::new(0)),
+            unshared: (false, watch::Sender::new(0)),
             words: BTreeMap::new(),
             site: site::SiteBook::default(),
             updates: updates::UpdateBook::default(),
@@ -599,7 +605,7 @@ impl Core {
             recorder.flush();
         }
 
-        for (flag, counter) in [&mut self.changed, &mut self.settled] {
+        for (flag, counter) in [&mut self.changed, &mut self.settled, &mut self.unshared] {
             if std::mem::take(flag) {
                 counter.send_modify(|n| *n += 1);
             }

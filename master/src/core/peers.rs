@@ -273,6 +273,7 @@ impl Core {
         let mut changed = Vec::new();
         for job in jobs.iter().map(JobId) {
             let news = self.store.share(job, user, on)?;
+            self.unshared.0 |= news && !on;
             changed.push((job, u64::from(news)));
         }
 
