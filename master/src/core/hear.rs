@@ -155,7 +155,7 @@ impl Core {
                 self.on_recorded(host, session, last, &stretches)
             }
             ToMaster::Spent(spent) if self.is_current(host, session) => {
-                let spent = self.believed(host, spent)?;
+                let spent = self.believed(host, spent)?.spent;
                 self.store.attempt_spent(host, &spent, self.now)
             }
             ToMaster::Spent(_) => Ok(()),

@@ -88,6 +88,8 @@ pub(super) struct Delivered {
     pub(super) completion: Completion,
     /// The end of its attempt.
     pub(super) ended: Time,
+    /// What counts of its times if it is not taken.
+    pub(super) spent: Spent,
 }
 
 /// The memory in MiB that a host must have for each attempt, running or frozen, before another one
@@ -577,7 +579,7 @@ impl Core {
             mut completion,
             ago,
         } = delivery;
-        self.hold_against_time(host, &mut completion)?;
+        let spent = self.hold_against_time(host, &mut completion)?;
         completion.outcome = completion.outcome.sound();
 
         self.foresee_share(&completion)?;
@@ -596,6 +598,7 @@ impl Core {
         let delivered = Delivered {
             completion,
             ended: self.now - ago,
+            spent,
         };
         self.step_with(ended, Some(&delivered))?;
         self.tell_stirred()

@@ -115,6 +115,8 @@ pub(crate) struct Core {
     objects: Option<Arc<ContentIndex>>,
     /// The disk to look after, if there is one.
     room: Option<Arc<DiskRoom>>,
+    /// The time after which a silent host's attempts are given up.
+    lease: Span,
     /// Whether an attempt that a host cannot start is charged to that host, and not to the task.
     benching: bool,
     jobs: BTreeMap<JobId, jobs::UnsettledJob>,
@@ -413,6 +415,7 @@ impl Core {
             blobs,
             objects,
             room,
+            lease: config.lease.span(),
             benching: config.benching,
             jobs: BTreeMap::new(),
             open_of: BTreeMap::new(),
