@@ -529,7 +529,8 @@ impl Core {
         current.is_some_and(|(current, _)| *current == session) && !self.is_revoked(id)
     }
 
-    /// Takes a heartbeat with the host's `Status`; it is to be answered.
+    /// Takes a heartbeat with the host's `Status`; it is to be answered. One of an older session, or of a
+    /// revoked host, counts for nothing.
     pub(super) fn on_heartbeat(
         &mut self,
         host: HostId,
@@ -537,6 +538,10 @@ impl Core {
         status: Status,
         held: Vec<HeldAttempt>,
     ) -> Result<(), StoreError> {
+        if !self.is_current(host, session) {
+            return Ok(());
+        }
+
         self.mail(host).beat = true;
         if let Some(host) = self.hosts.get_mut(&host) {
             host.cpu = Some(status.cpu);
