@@ -1,5 +1,6 @@
-//! Compares results whose numbers need only be close to each other, beside the core. Both are read word by word, so their length does not matter. The user's own comparison
-//! programs run elsewhere (`deskgrid job judge`).
+//! Compares results whose numbers need only be close to each other, beside the core. Both are read
+//! word by word, so their length does not matter. The user's own comparison programs run elsewhere
+//! (`deskgrid job judge`).
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -21,7 +22,7 @@ use uuid::Uuid;
 use crate::content_place::HeldContent;
 use crate::core::ask::{JobAsk, UpkeepAsk};
 use crate::run::SessionContext;
-use crate::store::AttemptResult;
+use crate::store::{AttemptResult, Reader, StoreError};
 
 /// The bytes of the longest word. A longer one is compared in pieces of this length, byte by byte.
 const LONGEST_WORD: usize = 4_096;
@@ -30,19 +31,40 @@ const AT_A_TIME: usize = 2;
 /// The time after which storage that was away is asked again.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// A result that is to be compared with others of its task.
+/// A comparison of a result with others of its task. Many can wait, so it only names them: they are
+/// read when it is made.
 #[derive(Debug)]
 pub(crate) struct Comparison {
     /// The user of its job.
     pub(crate) user: String,
     /// The attempt that has left the result.
     pub(crate) attempt: AttemptId,
-    /// The result.
-    pub(crate) mine: AttemptResult,
-    /// The others, with their attempts' numbers.
-    pub(crate) others: Vec<(u32, AttemptResult)>,
+    /// The attempts that have left the others.
+    pub(crate) with: Vec<AttemptId>,
     /// The tolerated difference of numbers.
     pub(crate) tolerance: Tolerance,
+}
+
+/// The results of a comparison. There are no others if the result itself is gone.
+#[derive(Debug, Default)]
+struct ComparedResults {
+    mine: AttemptResult,
+    /// The others that are still there, with their attempts' numbers.
+    others: Vec<(u32, AttemptResult)>,
+}
+
+impl ComparedResults {
+    fn read(reader: &Reader, attempt: AttemptId, with: &[AttemptId]) -> Result<Self, StoreError> {
+        let Some(mine) = reader.result_of(attempt)? else {
+            return Ok(Self::default());
+        };
+        let mut others = Vec::new();
+        for other in with {
+            let result = reader.result_of(*other)?;
+            others.extend(result.map(|result| (other.number, result)));
+        }
+        Ok(Self { mine, others })
+    }
 }
 
 /// Makes the comparisons that the core asks for, until the core has ended: those of a user one after the
@@ -70,13 +92,23 @@ async fn answer(state: Arc<SessionContext>, gate: Gate, comparison: Comparison) 
     let _turn = gate
         .enter(Uuid::from_slice(&user.as_bytes()[..16]).unwrap_or_default())
         .await;
-    let Some(held) = hold(&state, &comparison).await else {
+    // In a box, so that those that wait for their turn take little memory.
+    Box::pin(compare(&state, comparison)).await;
+}
+
+async fn compare(state: &SessionContext, comparison: Comparison) {
+    let Some(results) = read(state, &comparison).await else {
+        return;
+    };
+    let Some(held) = hold(state, &results).await else {
         return;
     };
 
     let blobs = state.blobs.local().clone();
     let attempt = comparison.attempt;
-    let agrees = tokio::task::spawn_blocking(move || agreeing(&blobs, &comparison)).await;
+    let part = comparison.tolerance.part();
+    let agrees =
+        tokio::task::spawn_blocking(move || agreeing(&blobs, attempt, &results, part)).await;
     drop(held);
     // A comparison that panicked, which the log says, would panic again.
     let compared = JobAsk::Compared(attempt, agrees.unwrap_or_default());
@@ -84,12 +116,30 @@ async fn answer(state: Arc<SessionContext>, gate: Gate, comparison: Comparison) 
     let _ = state.core.ask::<()>(compared).await;
 }
 
+/// Reads the results, however many tries that takes. `None` if the core has ended.
+async fn read(state: &SessionContext, comparison: &Comparison) -> Option<ComparedResults> {
+    let attempt = comparison.attempt;
+    loop {
+        // The core asks for a comparison before the results are durable, and answers after it.
+        state.core.ask::<()>(UpkeepAsk::Ping).await.ok()?;
+        let reader = state.reader.clone();
+        let with = comparison.with.clone();
+        let read = move || ComparedResults::read(&reader, attempt, &with);
+        match tokio::task::spawn_blocking(read).await {
+            Ok(Ok(results)) => return Some(results),
+            Ok(Err(error)) => tracing::warn!(%attempt, %error, "a comparison waits for the store"),
+            Err(_) => return Some(ComparedResults::default()),
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
 /// Brings all content of the results here, however many tries that takes. What is nowhere is left
 /// out. `None` if the core has ended.
-async fn hold(state: &SessionContext, comparison: &Comparison) -> Option<Vec<HeldContent>> {
-    let others = comparison.others.iter().map(|(_, other)| other);
-    let results = others.chain([&comparison.mine]);
-    let blobs: BTreeSet<BlobRef> = results.flat_map(blobs_of).collect();
+async fn hold(state: &SessionContext, results: &ComparedResults) -> Option<Vec<HeldContent>> {
+    let others = results.others.iter().map(|(_, other)| other);
+    let all = others.chain([&results.mine]);
+    let blobs: BTreeSet<BlobRef> = all.flat_map(blobs_of).collect();
 
     let mut held = Vec::new();
     for blob in blobs {
@@ -116,22 +166,21 @@ fn blobs_of(result: &AttemptResult) -> impl Iterator<Item = BlobRef> + '_ {
     result.stdout.content.blob().into_iter().chain(files)
 }
 
-fn agreeing(blobs: &BlobStore, comparison: &Comparison) -> Vec<u32> {
-    let Comparison {
-        attempt,
-        mine,
-        others,
-        tolerance,
-        ..
-    } = comparison;
-
+/// The numbers of the attempts whose results agree with that of `attempt`.
+fn agreeing(
+    blobs: &BlobStore,
+    attempt: AttemptId,
+    results: &ComparedResults,
+    part: f64,
+) -> Vec<u32> {
     let agrees = |other: &AttemptResult| {
-        agree(blobs, mine, other, tolerance.part()).unwrap_or_else(|error| {
+        agree(blobs, &results.mine, other, part).unwrap_or_else(|error| {
             tracing::warn!(%attempt, %error, "a result cannot be read, and so agrees with none");
             false
         })
     };
-    others
+    results
+        .others
         .iter()
         .filter(|(_, other)| agrees(other))
         .map(|(number, _)| *number)

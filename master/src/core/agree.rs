@@ -45,23 +45,11 @@ impl Core {
                 self.follow.push(Event::ResultCompared { attempt, agrees });
             }
             Compare::Floats(tolerance) => {
-                let job = self.jobs.get(&attempt.task.job);
-                let user = job.map_or_else(String::new, |job| job.view.user.clone());
-                let mine = self.store.result_of(attempt)?.unwrap_or_default();
-                let mut others = Vec::new();
-                for other in with {
-                    others.push((
-                        other.number,
-                        self.store.result_of(*other)?.unwrap_or_default(),
-                    ));
-                }
-
                 // Nobody listens only while the master shuts down; the next one compares again.
                 let _ = self.compare.send(Comparison {
-                    user,
+                    user: job.view.user.clone(),
                     attempt,
-                    mine,
-                    others,
+                    with: with.to_vec(),
                     tolerance,
                 });
             }

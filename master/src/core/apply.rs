@@ -1,6 +1,6 @@
 //! Applies each `Effect` of the scheduler to the store and to the hosts' mail.
 
-use common::attempt::{Outcome, Spent};
+use common::attempt::Outcome;
 use common::event::GridEvent;
 use common::view::{AttemptState, JobState, TaskState};
 use common::{AttemptId, HostId, IdSet, JobId, Span, TaskId};
@@ -312,7 +312,11 @@ impl Core {
     fn on_acknowledge(
         &mut self,
         host: HostId,
-        Delivered { completion, ended }: &Delivered,
+        Delivered {
+            completion,
+            ended,
+            spent,
+        }: &Delivered,
         verdict: Verdict,
     ) -> Result<(), StoreError> {
         let attempt = completion.attempt;
@@ -326,8 +330,7 @@ impl Core {
             }
         } else {
             // Its outputs are of no use, but the time that it used counts.
-            let spent = Spent::of(completion);
-            self.store.attempt_spent(host, &spent, *ended)?;
+            self.store.attempt_spent(host, spent, *ended)?;
         }
 
         self.mail(host).acknowledge.push(attempt);

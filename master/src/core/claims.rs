@@ -1,5 +1,6 @@
 //! Bounds the time that a worker claims for an attempt: at most the time since the attempt was
-//! assigned, and the processor time of all the host's cores. Billing is done elsewhere.
+//! assigned, and the processor time of all the host's cores. Of one that the master has ended, the time
+//! after its end counts only until its host must have heard of it. Billing is done elsewhere.
 
 use common::attempt::{Outcome, Spent};
 use common::{Completion, HostId, Span};
@@ -14,6 +15,14 @@ const SLACK: Span = Span::from_millis(100);
 const SLACK_PART: u64 = 16;
 /// Of attempts that ran for less, most of the time is the start of a process.
 const LEAST_RAN: Span = Span::from_millis(50);
+
+/// A host's claim for an attempt, as far as it is believed.
+pub(super) struct BelievedClaim {
+    /// What is possible.
+    possible: Spent,
+    /// What counts, unless a result that came after the end of its attempt is taken all the same.
+    pub(super) spent: Spent,
+}
 
 /// Returns the claim cut to what is possible on a host with `cores` cores within `had`.
 fn bounded(claimed: Spent, had: Span, cores: u32) -> Spent {
@@ -53,14 +62,22 @@ pub(super) fn used(host: HostId, outcome: &Outcome, spent: Spent) -> Option<Even
 impl Core {
     /// Returns the believed part of a host's claim for its own attempt. Audits the host's first
     /// claim beyond that.
-    pub(super) fn believed(&mut self, host: HostId, claimed: Spent) -> Result<Spent, StoreError> {
-        let Some(assigned) = self.store.assigned(claimed.attempt, host)? else {
+    pub(super) fn believed(
+        &mut self,
+        host: HostId,
+        claimed: Spent,
+    ) -> Result<BelievedClaim, StoreError> {
+        let Some((assigned, ended)) = self.store.assigned(claimed.attempt, host)? else {
             // Nothing counts of an attempt that the host was not given.
-            return Ok(Spent {
+            let nothing = Spent {
                 ran: Span::ZERO,
                 suspended: Span::ZERO,
                 cpu: Span::ZERO,
                 ..claimed
+            };
+            return Ok(BelievedClaim {
+                possible: nothing,
+                spent: nothing,
             });
         };
 
@@ -70,7 +87,8 @@ impl Core {
         } else {
             self.now.since(assigned)
         };
-        let believed = bounded(claimed, had, self.cores_of(host));
+        let cores = self.cores_of(host);
+        let believed = bounded(claimed, had, cores);
         if believed != claimed && self.first_wild_claim(host) {
             let Spent {
                 attempt, ran, cpu, ..
@@ -88,35 +106,46 @@ impl Core {
             self.audit(&name, "claim", &format!("attempt {attempt}"), Err(&why))?;
         }
 
-        Ok(believed)
+        // A host that is cut off computes on: that is no wild claim, but nobody waits for it.
+        let until_heard = ended
+            .filter(|ended| *ended >= assigned)
+            .map(|ended| ended.since(assigned) + self.lease);
+        Ok(BelievedClaim {
+            possible: believed,
+            spent: until_heard.map_or(believed, |had| bounded(believed, had, cores)),
+        })
     }
 
     /// Applies `believed` to a completion. A completion of an attempt that the host was never given
-    /// is still answered, with all times zero.
+    /// is still answered, with all times zero. Returns what counts of it if it is not taken.
     pub(super) fn hold_against_time(
         &mut self,
         host: HostId,
         completion: &mut Completion,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Spent, StoreError> {
+        let BelievedClaim { possible, spent } = self.believed(host, Spent::of(completion))?;
         let Spent {
             ran,
             suspended,
             cpu,
             ..
-        } = self.believed(host, Spent::of(completion))?;
+        } = possible;
 
         completion.ran = ran;
         completion.suspended = suspended;
         completion.cpu = cpu;
-        Ok(())
+        Ok(spent)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use common::{AttemptId, Incarnation, JobId, TaskId};
+    use common::view::AttemptState;
+    use common::{AttemptId, Incarnation, JobId, TaskId, Time};
 
+    use super::super::retention::tests::core;
     use super::*;
+    use crate::store::tests::{add_job_with, attempt, spec, start};
 
     fn spent(ran: Span, cpu: Span) -> Spent {
         let attempt = AttemptId {
@@ -165,5 +194,42 @@ mod tests {
             bounded(spent(Span(5), Span(u64::MAX)), hour, 1).cpu < Span::from_secs(1),
             "of the time that it ran"
         );
+    }
+    #[test]
+    fn what_is_claimed_long_after_the_end_of_an_attempt_counts_until_its_host_had_to_hear_of_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let month = Span::from_secs(30 * 86_400);
+        let now = Time(2) + month;
+        let mut core = core(dir.path(), now, true);
+        let job = add_job_with(&mut core.store, 1, (&spec(2), &[]), "ann");
+        let killed = attempt(job, 1, 1);
+        let lives = attempt(job, 2, 1);
+        start(&mut core.store, killed);
+        start(&mut core.store, lives);
+        let second = Span::from_secs(1);
+        let state = AttemptState::Killed;
+        core.store
+            .attempt_ended(killed, state, Time(2) + second, "no need")
+            .unwrap();
+
+        let claim = |attempt| Spent {
+            attempt,
+            ..spent(month, month)
+        };
+        let believed = core.believed(HostId(1), claim(killed)).unwrap();
+        let most = bounded(claim(killed), second + core.lease, 1);
+        assert_eq!(believed.spent, most);
+        assert!(most.cpu < Span::from_secs(3_600), "{most:?}");
+        assert_eq!(believed.possible, claim(killed), "if its result is taken");
+        let believed = core.believed(HostId(1), claim(lives)).unwrap();
+        assert_eq!(believed.spent, claim(lives), "it has computed for a month");
+
+        // A time that it can have computed counts in full.
+        let short = spent(second, second);
+        let short = Spent {
+            attempt: killed,
+            ..short
+        };
+        assert_eq!(core.believed(HostId(1), short).unwrap().spent, short);
     }
 }

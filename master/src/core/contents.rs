@@ -1,11 +1,12 @@
 //! Records users' uploads, counts their bytes that no job of the user needs, and decides which
 //! content a host needs for its attempts. The transfer and its limits live in `sessions::content`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
 use common::content::BlobHash;
-use common::job::Input;
-use common::{AttemptId, BlobRef, HostId, JobId, Span, Time};
+use common::job::{Input, InputSource};
+use common::{AttemptId, BlobRef, HostId, IdSet, JobId, Span, Time};
 
 use super::Core;
 use crate::store::{LiveObject, ObjectName, StoreError};
@@ -209,21 +210,24 @@ impl Core {
             return Ok(ContentNeed::This);
         }
 
-        let mut lists = Vec::new();
         let place = self.hosts.get(&host);
         let platform = place.map_or_else(String::new, super::hosts::Host::platform_name);
-        for attempt in self
-            .scheduler
-            .host(host)
-            .map(|status| status.attempts)
-            .unwrap_or_default()
-        {
-            if self.is_input_of(attempt, hash, &platform)
-                || self.store.state_needs(attempt.task, &hash)?
-            {
+        let status = self.scheduler.host(host);
+        let attempts = status.map(|status| status.attempts).unwrap_or_default();
+        if self.is_input_of_any(&attempts, hash, &platform) {
+            return Ok(ContentNeed::This);
+        }
+
+        let mut lists = Vec::new();
+        for attempt in attempts {
+            // Of a job without checkpoints the store need not be asked.
+            let job = self.jobs.get(&attempt.task.job);
+            if job.is_some_and(|job| !job.spec.rules.checkpoint) {
+                continue;
+            }
+            if self.store.state_needs(attempt.task, &hash)? {
                 return Ok(ContentNeed::This);
             }
-
             if let Some(saved) = self.store.started_from(attempt)? {
                 if saved.manifest.hash == hash {
                     return Ok(ContentNeed::This);
@@ -235,22 +239,69 @@ impl Core {
         Ok(ContentNeed::FilesOf(lists))
     }
 
-    fn is_input_of(&self, attempt: AttemptId, hash: BlobHash, platform: &str) -> bool {
-        let Some(spec) = self.jobs.get(&attempt.task.job).map(|job| &job.spec) else {
+    /// Whether one of these attempts has this content as an input. Each job is looked at once, however many
+    /// of its tasks are among them.
+    fn is_input_of_any(&self, attempts: &[AttemptId], hash: BlobHash, platform: &str) -> bool {
+        let mut of_jobs: BTreeMap<JobId, BTreeSet<u32>> = BTreeMap::new();
+        for AttemptId { task, .. } in attempts {
+            of_jobs.entry(task.job).or_default().insert(task.index);
+        }
+        let mut jobs = of_jobs.iter();
+        jobs.any(|(job, tasks)| self.is_input_of(*job, tasks, hash, platform))
+    }
+
+    fn is_input_of(
+        &self,
+        job: JobId,
+        tasks: &BTreeSet<u32>,
+        hash: BlobHash,
+        platform: &str,
+    ) -> bool {
+        let Some(spec) = self.jobs.get(&job).map(|job| &job.spec) else {
             return false;
         };
         let Some(command) = spec.work.command() else {
             return false;
         };
 
-        let position = spec.tasks.ids.rank(attempt.task.index);
-        let is_it = |input: &Input| {
-            let blob = input.blob(position, platform);
-            blob.is_some_and(|blob| blob.hash == hash)
-                || input.parts().iter().any(|part| part.hash == hash)
+        let is_per_task = |input: &Input| matches!(input.source, InputSource::PerTask(_));
+        let places = match command.inputs.iter().any(is_per_task) {
+            true => places_of(&spec.tasks.ids, tasks),
+            false => Vec::new(),
         };
-        command.inputs.iter().any(is_it)
+        let is_at = |input: &Input, place: u64| {
+            let blob = input.blob(place, platform);
+            blob.is_some_and(|blob| blob.hash == hash)
+        };
+        let is_it = |input: &Input| match is_per_task(input) {
+            true => places.iter().any(|place| is_at(input, *place)),
+            false => is_at(input, 0),
+        };
+        let is_part = |input: &Input| input.parts().iter().any(|part| part.hash == hash);
+        command
+            .inputs
+            .iter()
+            .any(|input| is_it(input) || is_part(input))
     }
+}
+
+/// The places of these tasks in the order of all indices of their job, found in one pass.
+fn places_of(ids: &IdSet, tasks: &BTreeSet<u32>) -> Vec<u64> {
+    let mut places = Vec::new();
+    let mut before = 0;
+    let mut tasks = tasks.iter().copied().peekable();
+    for (first, last) in ids.ranges() {
+        while let Some(task) = tasks.next_if(|task| *task <= last) {
+            if let Some(further) = task.checked_sub(first) {
+                places.push(before + u64::from(further));
+            }
+        }
+        if tasks.peek().is_none() {
+            break;
+        }
+        before += u64::from(last - first) + 1;
+    }
+    places
 }
 
 #[cfg(test)]
@@ -280,5 +331,17 @@ mod tests {
         assert!(needed.iter().all(|blob| files.has(blob)) && files.has(&used));
         assert!(!left_over.iter().any(|blob| files.has(blob)));
         assert_eq!(core.sweep(&old).unwrap(), 0);
+    }
+    #[test]
+    fn the_places_of_tasks_are_their_ranks_and_strange_tasks_have_none() {
+        let ids = IdSet::from_ranges(vec![(3, 3), (5, 9), (20, 1_000), (u32::MAX, u32::MAX)]);
+        let tasks: BTreeSet<u32> = [3, 5, 9, 20, 777, u32::MAX].into();
+        let ranks: Vec<u64> = tasks.iter().map(|task| ids.rank(*task)).collect();
+        assert_eq!(places_of(&ids, &tasks), ranks);
+
+        let strange: BTreeSet<u32> = [0, 4, 10, 19, 1_001].into();
+        assert!(places_of(&ids, &strange).is_empty());
+        assert!(places_of(&ids, &BTreeSet::new()).is_empty());
+        assert_eq!(places_of(&ids, &[4, 6].into()), vec![2]);
     }
 }

@@ -155,7 +155,7 @@ impl Core {
                 self.on_recorded(host, session, last, &stretches)
             }
             ToMaster::Spent(spent) if self.is_current(host, session) => {
-                let spent = self.believed(host, spent)?;
+                let spent = self.believed(host, spent)?.spent;
                 self.store.attempt_spent(host, &spent, self.now)
             }
             ToMaster::Spent(_) => Ok(()),
@@ -179,11 +179,13 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use common::host::OwnerState;
+    use common::identity::IdentityState;
     use common::view::HostState;
     use common::{Speed, Time};
 
     use super::super::retention::tests::core;
     use super::*;
+    use crate::store::{Attendance, RestoredHost};
 
     #[test]
     fn a_heartbeat_that_waited_for_a_slow_store_is_heard_before_the_lease_ends() {
@@ -223,5 +225,33 @@ mod tests {
         .unwrap();
         core.do_what_is_due().unwrap();
         assert_eq!(state(&core), HostState::Ready);
+    }
+    #[test]
+    fn a_heartbeat_of_no_current_session_is_not_answered() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut core = core(dir.path(), Time(1_700_000_000_000_000), true);
+        let host = HostId(1);
+        core.restore_host(RestoredHost {
+            labels: Default::default(),
+            id: host,
+            name: "pc".to_owned(),
+            facts: None,
+            draining: false,
+            finished: 0,
+            lost: 0,
+            heard: None,
+            identity: IdentityState::Active,
+            owner: None,
+            valid: 0,
+            attendance: Attendance::Expected,
+        })
+        .unwrap();
+
+        let heartbeat = ToMaster::Heartbeat {
+            status: Status::from(OwnerState::Away),
+            held: Vec::new(),
+        };
+        core.on_said(host, SessionId(7), heartbeat).unwrap();
+        assert!(!core.mail.get(&host).is_some_and(|mail| mail.beat));
     }
 }

@@ -88,6 +88,8 @@ pub(super) struct Delivered {
     pub(super) completion: Completion,
     /// The end of its attempt.
     pub(super) ended: Time,
+    /// What counts of its times if it is not taken.
+    pub(super) spent: Spent,
 }
 
 /// The memory in MiB that a host must have for each attempt, running or frozen, before another one
@@ -527,7 +529,8 @@ impl Core {
         current.is_some_and(|(current, _)| *current == session) && !self.is_revoked(id)
     }
 
-    /// Takes a heartbeat with the host's `Status`; it is to be answered.
+    /// Takes a heartbeat with the host's `Status`; it is to be answered. One of an older session, or of a
+    /// revoked host, counts for nothing.
     pub(super) fn on_heartbeat(
         &mut self,
         host: HostId,
@@ -535,6 +538,10 @@ impl Core {
         status: Status,
         held: Vec<HeldAttempt>,
     ) -> Result<(), StoreError> {
+        if !self.is_current(host, session) {
+            return Ok(());
+        }
+
         self.mail(host).beat = true;
         if let Some(host) = self.hosts.get_mut(&host) {
             host.cpu = Some(status.cpu);
@@ -577,7 +584,7 @@ impl Core {
             mut completion,
             ago,
         } = delivery;
-        self.hold_against_time(host, &mut completion)?;
+        let spent = self.hold_against_time(host, &mut completion)?;
         completion.outcome = completion.outcome.sound();
 
         self.foresee_share(&completion)?;
@@ -596,6 +603,7 @@ impl Core {
         let delivered = Delivered {
             completion,
             ended: self.now - ago,
+            spent,
         };
         self.step_with(ended, Some(&delivered))?;
         self.tell_stirred()

@@ -98,6 +98,8 @@ pub(crate) struct CoreHandle {
     pub(crate) changed: watch::Receiver<u64>,
     /// Counts settled jobs, for clients that wait for the end.
     pub(crate) settled: watch::Receiver<u64>,
+    /// Counts shares that have ended, for clients that look at a job for long.
+    pub(crate) unshared: watch::Receiver<u64>,
     /// The sequence number of the newest event that is durable, for followers.
     pub(crate) newest_event: watch::Receiver<u64>,
 }
@@ -114,6 +116,8 @@ pub(crate) struct Core {
     objects: Option<Arc<ContentIndex>>,
     /// The disk to look after, if there is one.
     room: Option<Arc<DiskRoom>>,
+    /// The time after which a silent host's attempts are given up.
+    lease: Span,
     /// Whether an attempt that a host cannot start is charged to that host, and not to the task.
     benching: bool,
     jobs: BTreeMap<JobId, jobs::UnsettledJob>,
@@ -160,6 +164,7 @@ pub(crate) struct Core {
     undecided: BTreeMap<TaskId, BTreeMap<AttemptId, Vec<AttemptId>>>,
     changed: (bool, watch::Sender<u64>),
     settled: (bool, watch::Sender<u64>),
+    unshared: (bool, watch::Sender<u64>),
     /// The words of live attempts' programs about their progress.
     words: BTreeMap<AttemptId, String>,
     /// The settings for workers.
@@ -304,6 +309,7 @@ pub(crate) fn start(
     let mut core = Core::begin(clock.now(), store, config, around, SafetyRules::KEPT)?;
     let changed = core.changed.1.subscribe();
     let settled = core.settled.1.subscribe();
+    let unshared = core.unshared.1.subscribe();
     let newest_event = core.newest_event.subscribe();
     let incarnation = core.incarnation;
     let wait = core.store.wait();
@@ -330,6 +336,7 @@ pub(crate) fn start(
             impatient: false,
             changed,
             settled,
+            unshared,
             newest_event,
         },
         incarnation,
@@ -409,6 +416,7 @@ impl Core {
             blobs,
             objects,
             room,
+            lease: config.lease.span(),
             benching: config.benching,
             jobs: BTreeMap::new(),
             open_of: BTreeMap::new(),
@@ -437,6 +445,7 @@ impl Core {
             undecided: BTreeMap::new(),
             changed: (false, watch::Sender::new(0)),
             settled: (false, watch::Sender::new(0)),
+            unshared: (false, watch::Sender::new(0)),
             words: BTreeMap::new(),
             site: site::SiteBook::default(),
             updates: updates::UpdateBook::default(),
@@ -600,7 +609,7 @@ impl Core {
             recorder.flush();
         }
 
-        for (flag, counter) in [&mut self.changed, &mut self.settled] {
+        for (flag, counter) in [&mut self.changed, &mut self.settled, &mut self.unshared] {
             if std::mem::take(flag) {
                 counter.send_modify(|n| *n += 1);
             }

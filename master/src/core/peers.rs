@@ -19,6 +19,8 @@ fn secret_hash(secret: &[u8; 16]) -> [u8; 32] {
 pub enum Judged {
     /// The identity was approved or revoked.
     Done(Peer),
+    /// The identity was not approved: it was revoked before, which is for good.
+    Revoked,
     /// No identity has this name.
     Nobody,
 }
@@ -217,7 +219,10 @@ impl Core {
         let Some(peer) = self.store.peer_named(name)? else {
             return Ok(Judged::Nobody);
         };
-        self.store.judge_peer(peer.id, IdentityState::Active)?;
+        if !self.store.judge_peer(peer.id, IdentityState::Active)? {
+            self.audit(by, "approve", name, Err("this identity was revoked"))?;
+            return Ok(Judged::Revoked);
+        }
         if let Some(host) = peer.host {
             self.on_approved(host);
         }
@@ -273,6 +278,7 @@ impl Core {
         let mut changed = Vec::new();
         for job in jobs.iter().map(JobId) {
             let news = self.store.share(job, user, on)?;
+            self.unshared.0 |= news && !on;
             changed.push((job, u64::from(news)));
         }
 

@@ -12,9 +12,9 @@ mod log;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
-use api::Gate;
+use api::{Gate, Turn};
 use common::settings::ConfigDuration;
-use common::{Span, Time};
+use common::{HostId, Span, Time};
 use link::door::ConnectionDoor;
 use link::place_of;
 use serde::{Deserialize, Serialize};
@@ -113,11 +113,20 @@ const RENEWALS: Rate = Rate {
     burst: 10.0,
 };
 
+/// Content that a host asks for and does not need: so many times at once, then five in a second.
+const ASKED_IN_VAIN: Rate = Rate {
+    per_s: 5.0,
+    burst: 500.0,
+};
+/// Hosts for which lists of files are read at a time, to see whether a host needs one of the files.
+const LISTS: usize = 4;
+
 /// The counters of all limits while the master runs.
 pub(crate) struct Counters {
     guesses: Mutex<(Buckets<IpAddr>, Buckets<()>)>,
     renewals: Mutex<Buckets<Uuid>>,
     requests: Mutex<Buckets<Uuid>>,
+    in_vain: Mutex<Buckets<HostId>>,
     /// The queue of requests, `REQUESTS` of them at a time.
     pub(crate) gate: Gate,
     /// The queue of answers on their way, `ANSWERS` of them at a time.
@@ -126,6 +135,8 @@ pub(crate) struct Counters {
     pub(crate) contents: Gate,
     /// The queue of submissions that are read from content, `DESCRIPTIONS` of them at a time.
     pub(crate) descriptions: Gate,
+    /// The queue of hosts for which lists of files are read, `LISTS` of them at a time.
+    lists: Gate,
     /// The admission of connections.
     pub(crate) door: ConnectionDoor,
     log: Mutex<Coalescer>,
@@ -150,10 +161,12 @@ impl Counters {
             )),
             renewals: Mutex::new(Buckets::new(RENEWALS, TOLD_APART)),
             requests: Mutex::new(Buckets::new(requests, TOLD_APART)),
+            in_vain: Mutex::new(Buckets::new(ASKED_IN_VAIN, TOLD_APART)),
             gate: Gate::new(REQUESTS, limits.requests_at_a_time.max(1) as usize),
             answers: Gate::new(ANSWERS, ANSWERS_OF_ONE),
             contents: Gate::new(files.contents, CONTENTS_OF_ONE),
             descriptions: Gate::new(DESCRIPTIONS, DESCRIPTIONS_OF_ONE),
+            lists: Gate::new(LISTS, 1),
             door: ConnectionDoor::new(limits.connections as usize),
             log: Mutex::default(),
         }
@@ -199,6 +212,22 @@ impl Counters {
         wait
     }
 
+    /// The time until this host may ask for content: a while after it has asked much in vain.
+    pub(crate) fn may_ask_for_content(&self, host: HostId, now: Time) -> Span {
+        lock(&self.in_vain).wait(&host, now)
+    }
+
+    /// Counts content that this host has asked for and does not need.
+    pub(crate) fn asked_in_vain(&self, host: HostId, now: Time) {
+        lock(&self.in_vain).take(host, now);
+    }
+
+    /// Waits until lists of files may be read for this host.
+    pub(crate) async fn lists_turn(&self, host: HostId) -> Turn {
+        let key = Uuid::from_u128(u128::from(host.0));
+        self.lists.enter(key).await
+    }
+
     /// Notes a refusal, and returns the entries to write into the audit log now.
     pub(crate) fn note(&self, now: Time, attempted: Attempted) -> Vec<crate::store::AuditEntry> {
         lock(&self.log).note(now, attempted)
@@ -207,5 +236,34 @@ impl Counters {
     /// The entries for repeats since the last call, to be written now.
     pub(crate) fn repeats(&self, now: Time) -> Vec<crate::store::AuditEntry> {
         lock(&self.log).turn(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_asks_for_content_in_vain_waits_and_no_other_does() {
+        let counters = Counters::new(&Limits::default(), &FileTransfers::raise());
+        let pc = HostId(1);
+        let now = Time(1_700_000_000_000_000);
+        for _ in 0..500 {
+            assert_eq!(counters.may_ask_for_content(pc, now), Span::ZERO);
+            counters.asked_in_vain(pc, now);
+        }
+        assert_eq!(
+            counters.may_ask_for_content(pc, now),
+            Span::from_millis(200)
+        );
+        assert_eq!(counters.may_ask_for_content(HostId(2), now), Span::ZERO);
+
+        // What is under way at that time costs as much as what comes one by one.
+        for _ in 0..49 {
+            counters.asked_in_vain(pc, now);
+        }
+        assert_eq!(counters.may_ask_for_content(pc, now), Span::from_secs(10));
+        let later = now + Span::from_secs(10);
+        assert_eq!(counters.may_ask_for_content(pc, later), Span::ZERO);
     }
 }

@@ -42,6 +42,8 @@ pub(super) struct Asker {
     state: Arc<SessionContext>,
     /// The turns that the request has had.
     turns: AtomicU32,
+    /// Counts shares that have ended since the request came.
+    unshared: watch::Receiver<u64>,
 }
 
 /// The reason why a request gets no answer.
@@ -97,6 +99,9 @@ pub(super) fn no_job(job: JobId) -> NoAnswer {
 
 impl Asker {
     pub(super) fn new(state: Arc<SessionContext>, peer: &Peer, right: Right) -> Self {
+        let mut unshared = state.core.unshared.clone();
+        unshared.mark_unchanged();
+
         Self {
             user: peer.name.clone(),
             id: peer.id,
@@ -104,6 +109,7 @@ impl Asker {
             right,
             state,
             turns: AtomicU32::new(0),
+            unshared,
         }
     }
 
@@ -145,6 +151,12 @@ impl Asker {
             self.state.core.changed.clone(),
             self.state.core.settled.clone(),
         )
+    }
+
+    /// A counter that grows whenever a share has ended since the request came: then who looks at a job may
+    /// no longer.
+    pub(super) fn unshared(&self) -> watch::Receiver<u64> {
+        self.unshared.clone()
     }
 
     /// The sequence number of the newest event that is durable.

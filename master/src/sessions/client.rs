@@ -20,8 +20,8 @@ use super::rights::needed;
 use super::tail::tail;
 use super::views::{Listing, in_frames};
 use super::{NOT_NOW, accept, content, read_open, renew, within_deadline};
-use crate::core::SiteViews;
 use crate::core::ask::TokenWish;
+use crate::core::{NoReply, SiteViews};
 use crate::run::SessionContext;
 use crate::store::Peer;
 
@@ -209,7 +209,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
             jobs,
             quiet,
             timeout,
-        } => watch(asker, &asker.pick(&jobs).await?, quiet, timeout, tx).await?,
+        } => watch(asker, asker.pick(&jobs).await?, quiet, timeout, tx).await?,
         Request::Tasks { job, tasks, states } => {
             let listing = asker.listing(job, &tasks).await?.only(&states);
             send_tasks(asker, listing, &states, tx).await?;
@@ -467,15 +467,17 @@ async fn send_jobs(
     }
 }
 
-/// Tells of the jobs at once, of the unsettled ones whenever something changes, and at the end.
+/// Tells of the jobs at once, of the unsettled ones whenever something changes, and at the end. Jobs whose
+/// share ends meanwhile are left out.
 async fn watch(
     asker: &Asker,
-    jobs: &IdSet,
+    mut jobs: IdSet,
     quiet: bool,
     timeout: Option<Span>,
     tx: &mut Response,
 ) -> Result<(), NoAnswer> {
     let (mut changed, mut settled) = asker.counters();
+    let mut unshared = asker.unshared();
     let over = tokio::time::sleep(
         timeout.map_or(Duration::from_secs(u64::from(u32::MAX)), Duration::from),
     );
@@ -516,13 +518,26 @@ async fn watch(
                 changed
             }
         };
-        tokio::select! {
-            alive = stirred => if !alive {
-                return Err(NoAnswer::Refused(Refusal::from(crate::core::NoReply::Stopped)));
-            },
-            () = &mut over => return send_jobs(asker, JobListing::new(jobs.clone(), Vec::new()), tx).await,
-            // The watch ends with the client's stream.
-            () = gone(tx) => return Ok(()),
+        tokio::pin!(stirred);
+        loop {
+            tokio::select! {
+                biased;
+                ended = unshared.changed() => {
+                    ended.map_err(|_| NoReply::Stopped)?;
+                    jobs = asker.still_seen(jobs).await?;
+                    rest = rest.intersection(&jobs);
+                    if rest.is_empty() {
+                        break;
+                    }
+                }
+                () = &mut over => return send_jobs(asker, JobListing::new(jobs, Vec::new()), tx).await,
+                // The watch ends with the client's stream.
+                () = gone(tx) => return Ok(()),
+                alive = &mut stirred => match alive {
+                    true => break,
+                    false => return Err(NoReply::Stopped.into()),
+                },
+            }
         }
     }
 }

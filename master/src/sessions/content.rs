@@ -12,7 +12,7 @@ use common::wire::peer::PeerReport;
 use common::wire::stream::{GetReply, Open};
 use common::wire::worker::ToMaster;
 use common::wire::{Refusal, RefusalCode};
-use common::{BlobRef, Completion, HostId};
+use common::{BlobRef, Completion, HostId, Span};
 use link::content::SendPace;
 use link::{Channel, Contents, FrameSender, LinkError, content};
 
@@ -109,7 +109,7 @@ pub(super) async fn may_fetch(
 ) -> Result<Result<(), Refusal>, LinkError> {
     let refusal = match (peer.role, peer.host) {
         (Role::Admin, _) => None,
-        (Role::Worker, Some(host)) => (!needs(state, host, hash).await?)
+        (Role::Worker, Some(host)) => (!needs_at_a_pace(state, host, hash).await?)
             .then_some("no attempt that it was given needs this content"),
         _ => (!may_read(state, &peer.name, hash).await?)
             .then_some("no job that it may see needs this content"),
@@ -122,6 +122,25 @@ pub(super) async fn may_fetch(
             Err(content::not_here(hash))
         }
     })
+}
+
+/// The same as `needs`, for a host that has to wait once it has asked for much that it does not need: each
+/// such question costs the core a look at all its attempts.
+async fn needs_at_a_pace(
+    state: &SessionContext,
+    host: HostId,
+    hash: BlobHash,
+) -> Result<bool, LinkError> {
+    let wait = state.counters.may_ask_for_content(host, state.clock.now());
+    if wait > Span::ZERO {
+        tokio::time::sleep(wait.into()).await;
+    }
+
+    let needed = needs(state, host, hash).await?;
+    if !needed {
+        state.counters.asked_in_vain(host, state.clock.now());
+    }
+    Ok(needed)
 }
 
 /// Whether an attempt that the host has now needs this content: as an input, or in the checkpoint
@@ -138,9 +157,12 @@ pub(super) async fn needs(
         .map_err(stopped)?
     {
         ContentNeed::This => return Ok(true),
+        ContentNeed::FilesOf(lists) if lists.is_empty() => return Ok(false),
         ContentNeed::FilesOf(lists) => lists,
     };
 
+    // There can be one of four megabytes for each attempt.
+    let _turn = state.counters.lists_turn(host).await;
     // A list that cannot be brought cannot be read either.
     let mut held = Vec::new();
     for list in &lists {

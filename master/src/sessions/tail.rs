@@ -11,6 +11,7 @@ use common::wire::client::{Reply, TailFrom, TailNews};
 use common::wire::stream::TailPart;
 use common::{AttemptId, IdSet, TaskId};
 use link::{Channel, LinkError};
+use tokio::sync::watch::error::RecvError;
 
 use super::answer::Response;
 use super::answers::{Asker, NoAnswer, chosen, refuse};
@@ -44,6 +45,7 @@ pub(super) async fn tail(
     chosen(task.job, &this, &spec)?;
 
     let (mut changed, _) = asker.counters();
+    let mut unshared = asker.unshared();
     let mut viewer = Viewer {
         at: from,
         begun: None,
@@ -57,13 +59,27 @@ pub(super) async fn tail(
             Seen::Some => ENDED,
         };
         tokio::select! {
+            biased;
+            ended = unshared.changed() => still_seen(asker, task, ended).await?,
+            () = tx.gone() => return Ok(()),
             alive = changed.changed() => if alive.is_err() {
                 return Err(NoReply::Stopped.into());
             },
             () = tokio::time::sleep(patience) => {}
-            () = tx.gone() => return Ok(()),
         }
         tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// Refuses if a share has `ended`, and the asker may no longer see the task.
+async fn still_seen(
+    asker: &Asker,
+    task: TaskId,
+    ended: Result<(), RecvError>,
+) -> Result<(), NoAnswer> {
+    match ended {
+        Ok(()) => asker.pick_one(task.job).await,
+        Err(_) => Err(NoReply::Stopped.into()),
     }
 }
 
@@ -172,10 +188,17 @@ impl Viewer {
                 .await?;
         }
 
+        let mut unshared = asker.unshared();
         loop {
-            let part = tokio::select! {
-                part = channel.rx.recv::<TailPart>() => part,
-                () = tx.gone() => return Ok(()),
+            let next = channel.rx.recv::<TailPart>();
+            tokio::pin!(next);
+            let part = loop {
+                tokio::select! {
+                    biased;
+                    ended = unshared.changed() => still_seen(asker, attempt.task, ended).await?,
+                    () = tx.gone() => return Ok(()),
+                    part = &mut next => break part,
+                }
             };
             match part {
                 Ok(Some(part)) if part.bytes.len() <= PART => {

@@ -392,17 +392,24 @@ impl Writer {
         self.db().first(&sql, values![name], peer_of)
     }
 
-    /// Revokes an identity, and with it a pending key renewal, or approves one that waits.
-    pub(crate) fn judge_peer(&mut self, id: Uuid, state: IdentityState) -> Result<(), StoreError> {
-        let sql = match state {
+    /// Revokes an identity, and with it a pending key renewal, or approves one. Returns whether it is so now: one
+    /// that was revoked is not approved.
+    pub(crate) fn judge_peer(
+        &mut self,
+        id: Uuid,
+        state: IdentityState,
+    ) -> Result<bool, StoreError> {
+        match state {
             IdentityState::Revoked => {
-                "UPDATE peer SET revoked = TRUE, next_key_hash = NULL WHERE uuid = $1"
+                let sql = "UPDATE peer SET revoked = TRUE, next_key_hash = NULL WHERE uuid = $1";
+                self.change(sql, values![id.as_bytes()])?;
+                Ok(true)
             }
             IdentityState::Active | IdentityState::Waiting => {
-                "UPDATE peer SET approved = TRUE WHERE uuid = $1"
+                let sql = "UPDATE peer SET approved = TRUE WHERE uuid = $1 AND NOT revoked";
+                Ok(self.count(sql, values![id.as_bytes()])? > 0)
             }
-        };
-        self.change(sql, values![id.as_bytes()])
+        }
     }
 
     /// All identities in the order of their names, each with its number. `connections` is left at

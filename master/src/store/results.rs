@@ -12,7 +12,7 @@ use scheduler::effect::Judgement;
 use scheduler::event::RestoredProgress;
 
 use super::db::Db;
-use super::reader::each_attempt;
+use super::reader::{Reader, each_attempt};
 use super::restore::tried;
 use super::value::values;
 use super::writer::Writer;
@@ -68,36 +68,54 @@ impl Writer {
         )
     }
 
-    /// The output of an attempt; `None` if there is no such attempt or it has no output. A damaged
-    /// output is logged, and replaced by one that no real output equals.
+    /// What an attempt left, as [`result_of`] reads it.
     pub(crate) fn result_of(
         &self,
         attempt: AttemptId,
     ) -> Result<Option<AttemptResult>, StoreError> {
-        let TaskId { job, index } = attempt.task;
-        let sql = "SELECT result FROM attempt WHERE job = $1 AND task = $2 AND number = $3";
-        let found: Option<Option<Vec<u8>>> =
-            self.db()
-                .first(sql, values![job.0, index, attempt.number], |row| row.get(0))?;
+        result_of(self.db(), attempt)
+    }
+}
 
-        match found
-            .flatten()
-            .map(|bytes| from_postcard(&bytes))
-            .transpose()
-        {
-            Err(error @ StoreError::Rotten { .. }) => {
-                tracing::error!(%attempt, error = %error.of(|| format!("what attempt {attempt} left")), "cannot be compared");
-                let stdout = Stream {
-                    dropped: u64::MAX,
-                    ..Stream::default()
-                };
-                Ok(Some(AttemptResult {
-                    stdout,
-                    ..AttemptResult::default()
-                }))
-            }
-            read => read,
+impl Reader {
+    /// What an attempt left, as [`result_of`] reads it.
+    pub(crate) fn result_of(
+        &self,
+        attempt: AttemptId,
+    ) -> Result<Option<AttemptResult>, StoreError> {
+        self.with(|db| result_of(db, attempt))
+    }
+}
+
+/// The output of an attempt; `None` if there is no such attempt or its output was removed. A damaged
+/// output is logged, and replaced by one that no real output equals.
+fn result_of(db: &Db, attempt: AttemptId) -> Result<Option<AttemptResult>, StoreError> {
+    let TaskId { job, index } = attempt.task;
+    let sql = "SELECT result FROM attempt WHERE job = $1 AND task = $2 AND number = $3 AND removed IS NULL";
+    let found: Option<Option<Vec<u8>>> =
+        db.first(sql, values![job.0, index, attempt.number], |row| row.get(0))?;
+    let Some(stored) = found else {
+        return Ok(None);
+    };
+
+    // Of an attempt that left nothing, nothing is stored.
+    let read = stored.map_or_else(
+        || Ok(AttemptResult::default()),
+        |bytes| from_postcard(&bytes),
+    );
+    match read {
+        Err(error @ StoreError::Rotten { .. }) => {
+            tracing::error!(%attempt, error = %error.of(|| format!("what attempt {attempt} left")), "cannot be compared");
+            let stdout = Stream {
+                dropped: u64::MAX,
+                ..Stream::default()
+            };
+            Ok(Some(AttemptResult {
+                stdout,
+                ..AttemptResult::default()
+            }))
         }
+        read => read.map(Some),
     }
 }
 

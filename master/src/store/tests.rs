@@ -72,7 +72,7 @@ pub(super) fn file(n: u32, size: u64) -> BlobRef {
     }
 }
 
-pub(super) fn attempt(job: JobId, index: u32, number: u32) -> AttemptId {
+pub(crate) fn attempt(job: JobId, index: u32, number: u32) -> AttemptId {
     AttemptId {
         task: TaskId::new(job, index),
         number,
@@ -111,7 +111,7 @@ fn a_spec_in_use_is_in_memory_once_until_tasks_are_added() {
     assert_eq!(reader.spec(JobId(job.0 + 1)).unwrap(), None);
 }
 
-pub(super) fn start(store: &mut Writer, attempt: AttemptId) {
+pub(crate) fn start(store: &mut Writer, attempt: AttemptId) {
     store
         .add_attempt(&NewAttempt {
             attempt,
@@ -749,15 +749,16 @@ fn the_time_of_an_assignment_is_told_to_its_host_alone_while_it_lives_and_afterw
     };
     assert_eq!(told(&store), (None, None));
     start(&mut store, id);
-    assert_eq!(told(&store), (Some(Time(2)), None));
+    assert_eq!(told(&store), (Some((Time(2), None)), None));
 
     let ended = AttemptState::Killed;
     store.attempt_ended(id, ended, Time(9), "no need").unwrap();
-    assert_eq!(told(&store), (Some(Time(2)), None));
+    let both = Some((Time(2), Some(Time(9))));
+    assert_eq!(told(&store), (both, None));
     store.commit().unwrap();
     drop(store);
     let mut store = open(&dir);
-    assert_eq!(told(&store), (Some(Time(2)), None));
+    assert_eq!(told(&store), (both, None));
     store.forget_job(job).unwrap();
     clear(&mut store);
     assert_eq!(told(&store), (None, None));

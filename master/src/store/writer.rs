@@ -442,13 +442,17 @@ impl Writer {
         )
     }
 
-    /// The time at which this attempt was assigned to this host, if it was.
-    pub(crate) fn assigned(&self, id: AttemptId, host: HostId) -> Result<Option<Time>, StoreError> {
+    /// The time at which this attempt was assigned to this host, if it was, and that of its end, if it has ended.
+    pub(crate) fn assigned(
+        &self,
+        id: AttemptId,
+        host: HostId,
+    ) -> Result<Option<(Time, Option<Time>)>, StoreError> {
         if let Some((given, at)) = self.live.get(&id) {
-            return Ok((*given == host).then_some(*at));
+            return Ok((*given == host).then_some((*at, None)));
         }
 
-        let sql = "SELECT assigned FROM attempt
+        let sql = "SELECT assigned, ended FROM attempt
                    WHERE job = $1 AND task = $2 AND number = $3 AND incarnation = $4 AND host = $5";
         let key = values![
             id.task.job.0,
@@ -457,9 +461,10 @@ impl Writer {
             id.incarnation.0,
             host.0,
         ];
-        let at: Option<i64> = self.db().first(sql, key, |row| row.get(0))?;
-
-        Ok(at.map(super::time))
+        self.db().first(sql, key, |row| {
+            let ended: Option<i64> = row.get(1)?;
+            Ok((super::time(row.get(0)?), ended.map(super::time)))
+        })
     }
 
     /// Notes that an attempt's command was started.

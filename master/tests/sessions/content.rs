@@ -843,6 +843,47 @@ async fn a_comparison_that_takes_long_keeps_only_its_own_user_waiting() {
     until_finished(&ann, waits).await;
 }
 
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_comparison_reads_its_results_only_when_its_turn_has_come() {
+    if database::is_used() {
+        return; // There is no file to change.
+    }
+    let master = Master::start().await;
+    let ann = user(&master, "ann").await;
+    let ones = master.enrol(Role::Worker, "one").await;
+    let others = master.enrol(Role::Worker, "other").await;
+    let mut hosts = [
+        master.worker(&ones, Vec::new()).await,
+        master.worker(&others, Vec::new()).await,
+    ];
+
+    let store = link::BlobStore::open(&master.dir.path().join("master/content")).unwrap();
+    let mut pipe = std::path::PathBuf::new();
+    let slow = |hash: &BlobHash| {
+        pipe = store.path_of(hash);
+        std::fs::remove_file(&pipe).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+    };
+    let first = computed_twice((&ann, 1), &mut hosts, [b"1.00", b"1.01"], slow).await;
+    // Who opens a pipe to write waits for somebody who reads it: that is the first comparison.
+    let opened =
+        tokio::task::spawn_blocking(move || std::fs::OpenOptions::new().write(true).open(&pipe));
+    let mut writes = within(opened).await.unwrap().unwrap();
+    let second = computed_twice((&ann, 2), &mut hosts, [b"2.00", b"9.00"], |_| ()).await;
+
+    // The second one waits. What the store has by its turn is compared, and nothing that was kept since.
+    let db = rusqlite::Connection::open(master.dir.path().join("master/store.sqlite")).unwrap();
+    let same = "UPDATE attempt SET result = (SELECT result FROM attempt WHERE job = ?1 AND number = 1) WHERE job = ?1";
+    assert_eq!(db.execute(same, [second.0]).unwrap(), 2);
+    std::io::Write::write_all(&mut writes, b"1.00").unwrap();
+    drop(writes);
+
+    until_finished(&ann, first).await;
+    until_finished(&ann, second).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn where_content_has_a_disk_of_its_own_room_is_held_on_that_too() {
     let mut master = Master::start().await;

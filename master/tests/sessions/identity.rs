@@ -437,6 +437,25 @@ async fn a_joiner_with_an_approval_token_waits_for_an_admin() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_revoked_identity_is_not_approved_any_more() {
+    let master = Master::start().await;
+    let token = approval_token(&master, 1).await;
+    let pc = link::enrol(&master.address(), &token, "pc").await.unwrap();
+    revoke(&master, "pc").await;
+
+    let approve = Request::Approve { name: "pc".into() };
+    let refused = master.admin().await.ask(&approve).await.err().unwrap();
+    assert_eq!(code(&refused), RefusalCode::Conflict, "{refused}");
+    assert!(refused.to_string().contains("was revoked"), "{refused}");
+    audited(&master, "admin", "approve", false, "revoked").await;
+
+    says(&turned_away(&pc, Purpose::Worker).await, "revoked");
+    let names = vec!["pc".to_owned()];
+    let views = identities(&master, Request::Identities { names }).await;
+    assert_eq!(views[0].state, IdentityState::Revoked);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_token_is_not_used_up_by_a_join_whose_answer_was_lost() {
     let master = Master::start().await;
     let token = master.token(Role::Worker, 1).await;

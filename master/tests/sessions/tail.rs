@@ -5,6 +5,7 @@ use common::wire::client::{TailFrom, TailNews};
 use common::wire::stream::TailPart;
 use common::wire::worker::TailOrder;
 
+use super::identity::one;
 use super::*;
 
 /// The order to show the output of an attempt.
@@ -106,4 +107,82 @@ async fn a_worker_is_asked_while_somebody_looks_and_its_odd_bytes_harm_nobody() 
     let mut replies = admin.stream(&look(job)).await.unwrap();
     assert_eq!(news(&mut replies).await, TailNews::Settled);
     assert!(within(replies.next()).await.unwrap().is_none());
+}
+
+async fn refused(replies: &mut link::client::Replies) {
+    let error = loop {
+        match within(replies.next()).await {
+            // A change from before the share ended.
+            Ok(Some(Reply::Jobs(_))) => {}
+            Err(error) => break error,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(code(&error), RefusalCode::NotFound, "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_looks_at_a_job_that_is_shared_no_more_is_told_nothing_further() {
+    let master = Master::start().await;
+    let pc = master.enrol(Role::Worker, "pc").await;
+    let mut worker = master.worker(&pc, Vec::new()).await;
+    let mut people = Vec::new();
+    for name in ["ann", "bob", "cid"] {
+        let identity = master.enrol(Role::Client, name).await;
+        people.push(Client::connect(&identity).await.unwrap());
+    }
+    let [ann, bob, cid]: [Client; 3] = people.try_into().unwrap();
+    let share = |job, user: &str, on| Request::Share {
+        jobs: one(job),
+        user: user.into(),
+        on,
+    };
+    let (job, _) = submit(&ann, 1, &noops(1)).await.unwrap();
+    for user in ["bob", "cid"] {
+        ann.ask(&share(job, user, true)).await.unwrap();
+    }
+    let attempt = worker.assignments(1).await[0].attempt;
+
+    // Both look at its output, and bob watches it in both ways, too.
+    let part = |offset, bytes: &[u8]| TailPart {
+        offset,
+        bytes: bytes.to_vec(),
+    };
+    let mut looking = Vec::new();
+    for client in [&bob, &cid] {
+        let mut replies = client.stream(&look(job)).await.unwrap();
+        let ticket = order(&mut worker).await.ticket;
+        let open = Open::Tail { ticket };
+        let mut shown = worker.connection.open(&open).await.unwrap();
+        shown.tx.send(&part(0, b"abc")).await.unwrap();
+        assert!(matches!(news(&mut replies).await, TailNews::Begins { .. }));
+        assert_eq!(news(&mut replies).await, TailNews::Part(part(0, b"abc")));
+        looking.push((replies, shown));
+    }
+    let mut watching = Vec::new();
+    for quiet in [true, false] {
+        let watch = Request::Watch {
+            jobs: one(job),
+            quiet,
+            timeout: None,
+        };
+        let mut replies = bob.stream(&watch).await.unwrap();
+        let first = within(replies.next()).await.unwrap();
+        assert!(matches!(first, Some(Reply::Jobs(_))), "{first:?}");
+        watching.push(replies);
+    }
+
+    ann.ask(&share(job, "bob", false)).await.unwrap();
+    let (mut of_cid, mut shown_to_cid) = looking.pop().unwrap();
+    let (mut of_bob, mut shown_to_bob) = looking.pop().unwrap();
+    refused(&mut of_bob).await;
+    within(shown_to_bob.tx.delivered()).await;
+    for replies in &mut watching {
+        refused(replies).await;
+    }
+
+    shown_to_cid.tx.send(&part(3, b"def")).await.unwrap();
+    assert_eq!(news(&mut of_cid).await, TailNews::Part(part(3, b"def")));
+    worker.deliver(attempt).await;
+    worker.acknowledged(attempt).await;
 }

@@ -411,6 +411,21 @@ impl Asker {
             .map(drop)
     }
 
+    /// Those of these jobs that the asker may still see. It is an error if there is none left.
+    pub(in crate::sessions) async fn still_seen(&self, jobs: IdSet) -> Result<IdSet, NoAnswer> {
+        let (Some(user), Some(first)) = (self.only_own(), jobs.first()) else {
+            return Ok(jobs);
+        };
+        let seen = self
+            .read(move |reader| reader.job_ids_of(&jobs, Some(&user), true))
+            .await?;
+
+        if seen.is_empty() {
+            return Err(no_job(JobId(first)));
+        }
+        Ok(seen)
+    }
+
     /// The unsettled ones of these jobs.
     pub(in crate::sessions) async fn open_of(&self, jobs: &IdSet) -> Result<IdSet, NoAnswer> {
         self.core(JobAsk::Open(jobs.clone())).await

@@ -111,6 +111,13 @@ impl Asker {
         let of = name.clone();
         match self.core(PeerAsk::Approve { by, name: of }).await? {
             Judged::Done(_) => self.identities(vec![name]).await,
+            Judged::Revoked => Err(refuse(
+                RefusalCode::Conflict,
+                format!(
+                    "the identity {name} was revoked, which is for good: it cannot be approved"
+                ),
+                "let it join again under another name, with a new token: deskgrid token create",
+            )),
             Judged::Nobody => Err(nobody(&name)),
         }
     }
@@ -138,7 +145,7 @@ impl Asker {
                 tracing::info!(name, closed, "connections closed");
                 self.identities(vec![name]).await
             }
-            Judged::Nobody => Err(nobody(&name)),
+            Judged::Nobody | Judged::Revoked => Err(nobody(&name)),
         }
     }
 
