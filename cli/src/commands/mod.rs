@@ -208,7 +208,10 @@ fn finish(
 
     // A thread that still reads from a terminal or a slow disk must not delay the end.
     runtime.shutdown_background();
-    result
+    match result {
+        Err(failure) if failure.is_unread() => Ok(failure.exit),
+        result => result,
+    }
 }
 
 #[cfg(feature = "whole")]
