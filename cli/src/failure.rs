@@ -38,6 +38,9 @@ impl From<Exit> for ExitCode {
     }
 }
 
+/// The code of [`Failure::unread`].
+const UNREAD: &str = "unread";
+
 /// The failure of a command, in the words shown to users.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
@@ -109,6 +112,17 @@ impl Failure {
             code: "usage",
             ..Self::io(what, error)
         }
+    }
+
+    /// Creates the end of a command that prints on and on, and whose reader has seen enough (`deskgrid events | head`): all is
+    /// well, and nobody is left to tell.
+    pub(crate) fn unread() -> Self {
+        Self::new(Exit::Well, UNREAD, "nobody reads the output any more", "")
+    }
+
+    /// Whether this is a [`Failure::unread`].
+    pub(crate) fn is_unread(&self) -> bool {
+        self.code == UNREAD
     }
 
     /// Adds the cause.

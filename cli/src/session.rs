@@ -1,7 +1,7 @@
 //! A command's session with the master: connects with this machine's identity, sends requests and
 //! collects the replies.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use common::JobId;
 use common::identity::AuditView;
@@ -16,6 +16,7 @@ use common::wire::{RUNNING_VERSION, WORK_VERSION};
 use link::client::{Replies, unexpected};
 use link::error::ONLY_A_RENEWAL;
 use link::{Client, Connection, Identity, LinkError, Purpose};
+use tokio::task::JoinHandle;
 
 use crate::args::value::OneJob;
 use crate::failure::{Exit, Failure};
@@ -38,6 +39,23 @@ pub(crate) async fn connect(identity: &Identity) -> Result<Client, LinkError> {
     Ok(client)
 }
 
+/// Connects with the identity in the state directory (`StateDir::client`), which is renewed first if that is due. Returns the
+/// identity, too.
+///
+/// # Errors
+/// If there is none, or the master is out of reach or does not accept it.
+pub(crate) async fn enter(state: &StateDir) -> Result<(Client, Identity), LinkError> {
+    let identity = link::renewal::fresh(&state.client(), Purpose::Client, None).await?;
+    let client = match connect(&identity).await {
+        // The certificate has expired by the master's clock, though not by ours.
+        Err(LinkError::NotAccepted(why)) if why == ONLY_A_RENEWAL => {
+            connect(&link::renewal::refresh(&state.client(), Purpose::Client, None).await?).await?
+        }
+        connected => connected?,
+    };
+    Ok((client, identity))
+}
+
 /// Closes every connection that a command has left open.
 pub(crate) async fn goodbye() {
     let open = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
@@ -56,6 +74,27 @@ pub(crate) struct Session {
     master: String,
     name: String,
     role: Role,
+    renewals: Arc<Renewals>,
+}
+
+/// The task that renews the identity while a session lasts: whoever waits or looks on may be connected for longer than a
+/// certificate holds, and one that has expired in a user's hands is not renewed any more.
+#[derive(Debug)]
+struct Renewals(JoinHandle<()>);
+
+impl Renewals {
+    fn of(state: &StateDir) -> Self {
+        let dir = state.client();
+        Self(tokio::spawn(async move {
+            link::renewal::keep_fresh(&dir, Purpose::Client).await;
+        }))
+    }
+}
+
+impl Drop for Renewals {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// The tasks on one page: so many are in memory at a time, and as many again.
@@ -97,25 +136,18 @@ impl TaskPages {
 }
 
 impl Session {
-    /// Connects with the identity in the state directory (`StateDir::client`).
+    /// Connects as [`enter`] does, and keeps the identity fresh for as long as the session and its clones last.
     ///
     /// # Errors
-    /// If there is none, or the master is out of reach or does not accept it.
+    /// Those of [`enter`].
     pub(crate) async fn open(state: &StateDir) -> Result<Self, Failure> {
-        let identity = link::renewal::fresh(&state.client(), Purpose::Client, None).await?;
-        let client = match connect(&identity).await {
-            // The certificate has expired by the master's clock, though not by ours.
-            Err(LinkError::NotAccepted(why)) if why == ONLY_A_RENEWAL => {
-                connect(&link::renewal::refresh(&state.client(), Purpose::Client, None).await?)
-                    .await?
-            }
-            connected => connected?,
-        };
+        let (client, identity) = enter(state).await?;
         Ok(Self {
             client,
             master: identity.link.master,
             name: identity.link.name,
             role: identity.link.role,
+            renewals: Arc::new(Renewals::of(state)),
         })
     }
 
@@ -126,6 +158,7 @@ impl Session {
             master: self.master.clone(),
             name: self.name.clone(),
             role: self.role,
+            renewals: self.renewals.clone(),
         }
     }
 

@@ -70,19 +70,22 @@ impl<'a> WayBack<'a> {
     }
 
     async fn try_once(&self) -> Result<Client, LinkError> {
-        let identity = link::Identity::load(&self.state.client())?;
-        let connecting = crate::session::connect(&identity);
-        match self.left() {
-            None => connecting.await,
-            Some(left) => tokio::time::timeout(left, connecting)
-                .await
-                .unwrap_or_else(|_| {
-                    Err(LinkError::Unreachable {
-                        master: identity.link.master.clone(),
-                        why: "time is over".to_owned(),
-                    })
-                }),
-        }
+        let connecting = async {
+            let entered = crate::session::enter(self.state).await;
+            entered.map(|(client, _)| client)
+        };
+        let Some(left) = self.left() else {
+            return connecting.await;
+        };
+
+        let master = link::Identity::load(&self.state.client())?.link.master;
+        let connected = tokio::time::timeout(left, connecting).await;
+        connected.unwrap_or_else(|_| {
+            Err(LinkError::Unreachable {
+                master,
+                why: "time is over".to_owned(),
+            })
+        })
     }
 
     fn left(&self) -> Option<Duration> {

@@ -139,6 +139,34 @@ pub async fn refresh(
     renewed(dir, purpose, identity, validity).await
 }
 
+/// Keeps the identity in `dir` fresh, over connections of its own, for a program whose connections stand for longer than a
+/// certificate holds. Never ends. It begins with a pause: whoever is connected has just done what [`fresh`] does.
+pub async fn keep_fresh(dir: &Path, purpose: Purpose) {
+    let validity = |identity: Identity| Validity::of(&identity.certificate);
+    let known = load(dir, None).and_then(validity);
+    let mut pause = known.map_or(LONGEST_RETRY, |known| until_due(known, now_s()));
+    loop {
+        tokio::time::sleep(pause).await;
+        pause = freshen(dir, purpose).await.unwrap_or_else(|error| {
+            tracing::debug!(%error, "the certificate is not renewed");
+            LONGEST_RETRY
+        });
+    }
+}
+
+/// Does what [`fresh`] does, and returns the pause before it is to be done again.
+async fn freshen(dir: &Path, purpose: Purpose) -> Result<std::time::Duration, LinkError> {
+    let before = load(dir, None)?.certificate;
+    let identity = fresh(dir, purpose, None).await?;
+    let validity = Validity::of(&identity.certificate)?;
+    let pause = match validity.is_due(now_s()) {
+        false => until_due(validity, now_s()),
+        true if identity.certificate == before => until_retry(validity, now_s()),
+        true => until_next(validity),
+    };
+    Ok(pause)
+}
+
 /// Reads the identity in `dir`, towards the master that is named, if one is.
 fn load(dir: &Path, master: Option<&str>) -> Result<Identity, LinkError> {
     let mut identity = Identity::load(dir)?;

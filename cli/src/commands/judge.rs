@@ -13,7 +13,7 @@ use common::{IdSet, JobId, Span};
 use serde::Serialize;
 use tokio::process::Command;
 
-use super::{Context, fetch};
+use super::{Context, fetch, interruptible};
 use crate::args::value::OneJob;
 use crate::failure::{Exit, Failure};
 use crate::output::note;
@@ -29,7 +29,7 @@ struct JudgeAnswer {
     differed: u64,
 }
 
-/// Compares results as they become available, until the job is settled.
+/// Compares results as they become available, until the job is settled or the user interrupts it.
 pub(super) async fn run(
     context: &Context,
     session: &Session,
@@ -37,6 +37,29 @@ pub(super) async fn run(
     command: &[OsString],
 ) -> Result<(), Failure> {
     let job = session.job_id(job).await?;
+    // The copies of results go with it, also when it is interrupted.
+    let judged = interruptible(judge(session, job, command), || interruption(job)).await?;
+    let text = || {
+        format!(
+            "job {job}: {} pairs of results compared, {} differ\n",
+            judged.compared, judged.differed
+        )
+    };
+    context.out.show(&judged, text, || vec![job.to_string()])
+}
+
+fn interruption(job: JobId) -> Failure {
+    let what = "interrupted; what was compared is told to the master";
+    let hint = format!("deskgrid job judge {job} goes on, with the same program");
+    Failure::new(Exit::Error, "interrupted", what, hint)
+}
+
+/// Compares results until the job is settled.
+async fn judge(
+    session: &Session,
+    job: JobId,
+    command: &[OsString],
+) -> Result<JudgeAnswer, Failure> {
     let mut judged = JudgeAnswer {
         job: job.0,
         compared: 0,
@@ -45,7 +68,7 @@ pub(super) async fn run(
     loop {
         let waiting = session.undecided(job).await?;
         if waiting.is_empty() && settled(session, job).await? {
-            break;
+            return Ok(judged);
         }
 
         for undecided in &waiting {
@@ -60,14 +83,6 @@ pub(super) async fn run(
                 .await?;
         }
     }
-
-    let text = || {
-        format!(
-            "job {job}: {} pairs of results compared, {} differ\n",
-            judged.compared, judged.differed
-        )
-    };
-    context.out.show(&judged, text, || vec![job.to_string()])
 }
 
 /// Returns whether the job is settled; waits up to `PATIENCE` for that, or for any change.

@@ -206,7 +206,10 @@ fn finish(
 
     // A thread that still reads from a terminal or a slow disk must not delay the end.
     runtime.shutdown_background();
-    result
+    match result {
+        Err(failure) if failure.is_unread() => Ok(failure.exit),
+        result => result,
+    }
 }
 
 #[cfg(feature = "whole")]
@@ -223,13 +226,13 @@ async fn dispatch(context: &Context, command: Commands) -> Result<Exit, Failure>
         Commands::Master(Deferred(MasterCommand::Status)) => masters::status(context).await,
         Commands::Master(Deferred(MasterCommand::HandOver)) => masters::hand_over(context).await,
         Commands::Master(Deferred(MasterCommand::Backup { to, places })) => {
-            operations::backup(context, &to, places)
+            operations::backup(context, &to, places).await
         }
         Commands::Master(Deferred(MasterCommand::Check { no_content, places })) => {
             operations::check(context, places, !no_content)
         }
         Commands::Master(Deferred(MasterCommand::Restore { from })) => {
-            operations::restore(context, &from)
+            operations::restore(context, &from).await
         }
         Commands::Master(Deferred(MasterCommand::Move { to, from })) => {
             operations::transfer(context, to.as_deref(), from.as_deref())

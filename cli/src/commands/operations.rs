@@ -4,14 +4,14 @@
 use common::units::Bytes;
 use std::path::Path;
 
-use master::operations::{self, Fault, OperationError};
+use master::operations::{self, BreakOff, Fault, OperationError};
 use master::{Config, MasterError, PgError, StoreError, StoreMove};
 use serde::Serialize;
 
-use super::Context;
+use super::{Context, interrupted};
 use crate::args::serve::PlaceArgs;
 use crate::failure::{Exit, Failure};
-use crate::output::when;
+use crate::output::{note, when};
 
 #[derive(Serialize)]
 struct BackupAnswer<'a> {
@@ -68,6 +68,10 @@ impl From<OperationError> for Failure {
             OperationError::Store(error @ StoreError::Postgres(_)) => {
                 return MasterError::from(error).into();
             }
+            OperationError::Interrupted => {
+                let hint = "run the same command again";
+                return Failure::new(Exit::Error, "interrupted", error.to_string(), hint);
+            }
             other => other,
         };
         let hint = match &error {
@@ -85,7 +89,7 @@ impl From<OperationError> for Failure {
             }
             OperationError::Store(_) => "deskgrid master check says more",
             // They have their own, above.
-            OperationError::File(_) | OperationError::Master(_) => "",
+            OperationError::File(_) | OperationError::Master(_) | OperationError::Interrupted => "",
         };
 
         Failure::new(Exit::Error, "operation", error.to_string(), hint).caused(&error)
@@ -118,9 +122,50 @@ fn settings(places: PlaceArgs) -> Result<Config, Failure> {
     })
 }
 
+/// Runs what writes much beside the thread of signals. When the program is to end, it breaks off, and its files go first.
+async fn breaking_off<T: Send + 'static>(
+    work: impl FnOnce(&BreakOff) -> Result<T, OperationError> + Send + 'static,
+) -> Result<T, Failure> {
+    let told = interrupted();
+    tokio::pin!(told);
+    // From here on a signal ends nothing by itself.
+    tokio::select! {
+        biased;
+        () = &mut told => return Err(OperationError::Interrupted.into()),
+        () = std::future::ready(()) => {}
+    }
+
+    let end = BreakOff::default();
+    let seen = end.clone();
+    let mut working = tokio::task::spawn_blocking(move || work(&seen));
+    let done = tokio::select! {
+        done = &mut working => done,
+        () = &mut told => {
+            note("breaking off, and removing what was written");
+            end.say();
+            working.await
+        }
+    };
+    match done {
+        Ok(done) => Ok(done?),
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(OperationError::Interrupted.into()),
+        },
+    }
+}
+
 /// Copies what there is of a master.
-pub(super) fn backup(context: &Context, to: &Path, places: PlaceArgs) -> Result<Exit, Failure> {
-    let done = operations::backup(context.state.root(), to, &settings(places)?)?;
+pub(super) async fn backup(
+    context: &Context,
+    to: &Path,
+    places: PlaceArgs,
+) -> Result<Exit, Failure> {
+    let config = settings(places)?;
+    let dir = context.state.root().to_owned();
+    let target = to.to_owned();
+    let work = move |end: &BreakOff| operations::backup(&dir, &target, &config, end);
+    let done = breaking_off(work).await?;
     let answer = BackupAnswer {
         to: to.display().to_string(),
         taken: when::iso(done.taken),
@@ -224,8 +269,11 @@ pub(super) fn check(
 }
 
 /// Puts a backup in place.
-pub(super) fn restore(context: &Context, from: &Path) -> Result<Exit, Failure> {
-    let done = operations::restore(from, context.state.root())?;
+pub(super) async fn restore(context: &Context, from: &Path) -> Result<Exit, Failure> {
+    let backup = from.to_owned();
+    let state = context.state.root().to_owned();
+    let work = move |end: &BreakOff| operations::restore(&backup, &state, end);
+    let done = breaking_off(work).await?;
     let dir = context.state.root().display().to_string();
     let answer = RestoreAnswer {
         dir,

@@ -19,7 +19,7 @@ use crate::args::speculation::RequestArgs;
 use crate::args::value::OneJob;
 use crate::failure::{Exit, Failure};
 use crate::output::json::{Json, RequestAnswer};
-use crate::output::note;
+use crate::output::{note, unless_unread};
 use crate::session::Session;
 use crate::wait_reporter::WaitReporter;
 use crate::watch::WayBack;
@@ -319,5 +319,6 @@ async fn print(
         note(&removed_in_words(task, view.state));
     }
 
-    context.out.of_task(&mut ShownOutput::default(), &bytes)
+    // Whether all ended well is told at the end, whoever reads their output.
+    unless_unread(context.out.of_task(&mut ShownOutput::default(), &bytes))
 }

@@ -55,11 +55,22 @@ impl OutputForm {
     }
 
     /// Prints the one value of a command: `json` as a document, `text` for people, or each of `ids`
-    /// on a line.
+    /// on a line. Where its reader went away (`deskgrid submit --wait | true`) it counts as printed:
+    /// how the command ended is what its exit code says, to whoever looks at that.
     ///
     /// # Errors
-    /// If standard output cannot be written; nothing where its reader went away.
+    /// If standard output cannot be written.
     pub fn show<T: Serialize>(
+        &self,
+        json: &T,
+        text: impl FnOnce() -> String,
+        ids: impl FnOnce() -> Vec<String>,
+    ) -> Result<(), Failure> {
+        unless_unread(self.value(json, text, ids))
+    }
+
+    /// Prints one value in the form that was asked for.
+    fn value<T: Serialize>(
         &self,
         json: &T,
         text: impl FnOnce() -> String,
@@ -84,7 +95,7 @@ impl OutputForm {
     /// the page.
     ///
     /// # Errors
-    /// As [`OutputForm::show`].
+    /// As [`OutputForm::bytes`].
     pub fn show_page<T: Serialize>(
         &self,
         json: &T,
@@ -93,7 +104,7 @@ impl OutputForm {
         place: PagePlace,
     ) -> Result<(), Failure> {
         if self.mode != OutputMode::Json || (place.first && place.last) {
-            return self.show(json, text, ids);
+            return self.value(json, text, ids);
         }
 
         let document = document(json);
@@ -111,12 +122,11 @@ impl OutputForm {
     /// Writes bytes to standard output as they are.
     ///
     /// # Errors
-    /// If standard output cannot be written.
+    /// If standard output cannot be written, or nobody reads it any more: that ends the command well and without a word.
     pub fn bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
         match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-            // The reader has seen enough (`deskgrid job list | head`): nobody is left to tell.
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Failure::unread()),
             result => {
                 result.map_err(|error| Failure::io("cannot write to standard output", &error))
             }
@@ -142,6 +152,14 @@ impl OutputForm {
             OutputMode::Cli | OutputMode::Quiet => failure.text(),
         };
         let _ = io::stderr().lock().write_all(text.as_bytes());
+    }
+}
+
+/// Takes what nobody reads any more for printed: for commands whose exit code says more than that it was.
+pub(crate) fn unless_unread(printed: Result<(), Failure>) -> Result<(), Failure> {
+    match printed {
+        Err(failure) if failure.is_unread() => Ok(()),
+        printed => printed,
     }
 }
 

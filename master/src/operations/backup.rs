@@ -11,6 +11,7 @@ use common::content::BlobHash;
 use link::{LinkError, files};
 
 use super::archive::{self, ArchiveEntry};
+use super::part::{self, BreakOff, Breakable, Part};
 use super::places::MasterPlaces;
 use super::source::{self, Item};
 use super::{HOME, OperationError, STORE, SweepHold, bucket};
@@ -57,9 +58,14 @@ struct BackedUpFile {
 /// master may run meanwhile. Of its settings those count that say where store and content are.
 ///
 /// # Errors
-/// If there is no master's state, something is there already, it would not fit, or does not read
-/// back as written.
-pub fn backup(dir: &Path, target: &Path, config: &Config) -> Result<BackedUp, OperationError> {
+/// If there is no master's state, something is there already, it would not fit, does not read
+/// back as written, or is to break off (`end`).
+pub fn backup(
+    dir: &Path,
+    target: &Path,
+    config: &Config,
+    end: &BreakOff,
+) -> Result<BackedUp, OperationError> {
     let places = MasterPlaces::of(dir, config)?;
     let home = &places.home;
     let is_there = match places.database {
@@ -72,34 +78,46 @@ pub fn backup(dir: &Path, target: &Path, config: &Config) -> Result<BackedUp, Op
         });
     }
 
-    let part = beside(target, "part");
-    for path in [target, &part] {
-        if path.exists() {
-            return Err(OperationError::Exists {
-                path: path.to_owned(),
-            });
-        }
+    if target.exists() {
+        return Err(OperationError::Exists {
+            path: target.to_owned(),
+        });
     }
 
     room::look_for_room_beside(home)?;
     let _hold = SweepHold::against_sweeping(home)
         .map_err(LinkError::file("cannot lock", home.join("sweep-lock")))?;
+    let part = Part::take(
+        &beside(target, "part"),
+        part::is_of_a_backup,
+        |path| match is_archive(target) {
+            true => files::create_private(path).map(drop),
+            false => fs::create_dir(path).and_then(|()| files::private_dir(path)),
+        },
+    )?;
+
     let snapshot = beside(target, "store");
-    let _ = fs::remove_file(&snapshot);
-    let written = write(&places, &snapshot, target, &part);
-    for end in ["", "-wal", "-shm"] {
-        let _ = fs::remove_file(format!("{}{end}", snapshot.display()));
-    }
+    remove_store(&snapshot);
+    let written = write(&places, &snapshot, target, (part.path(), end));
+    remove_store(&snapshot);
+    written.map_err(|error| {
+        part.discard();
+        end.reason(error)
+    })
+}
 
-    if written.is_err() {
-        let _ = if part.is_dir() {
-            fs::remove_dir_all(&part)
-        } else {
-            fs::remove_file(&part)
-        };
+/// Removes a copy of a store, with the files that SQLite makes beside it.
+fn remove_store(path: &Path) {
+    for end in ["", "-wal", "-shm", "-journal"] {
+        let _ = fs::remove_file(format!("{}{end}", path.display()));
     }
+}
 
-    written
+/// Whether a backup of this name is one file.
+fn is_archive(target: &Path) -> bool {
+    target
+        .extension()
+        .is_some_and(|extension| extension == "tar")
 }
 
 /// The path `target` with `.what` after its name.
@@ -119,7 +137,7 @@ fn write(
     places: &MasterPlaces,
     snapshot: &Path,
     target: &Path,
-    part: &Path,
+    (part, end): (&Path, &BreakOff),
 ) -> Result<BackedUp, OperationError> {
     let home = &places.home;
     let taken = Clock::start().now();
@@ -132,6 +150,7 @@ fn write(
     enough_room(parent(target), store_bytes)?;
     files::create_private(snapshot).map_err(LinkError::file("cannot write", snapshot))?;
     reader.copy_to(snapshot, taken, places.bucket().is_none())?;
+    end.look()?;
 
     let (db, _) = store::open_to_look(snapshot)?;
     let named = store::named(&db)?;
@@ -168,8 +187,9 @@ fn write(
     let items: Vec<Item> = [store].into_iter().chain(others).chain(content).collect();
     enough_room(parent(target), items.iter().map(|item| item.size).sum())?;
 
-    let kept = put_all(&items, target, part, &mut done)?;
-    verify(part, &kept)?;
+    let kept = put_all(&items, (part, end), is_archive(target), &mut done)?;
+    verify(part, &kept, end)?;
+    remove_store(snapshot);
     fs::rename(part, target).map_err(LinkError::file("cannot rename", part))?;
     files::sync_dir(parent(target)).map_err(LinkError::file("cannot sync", parent(target)))?;
     Ok(done)
@@ -195,27 +215,22 @@ pub(super) fn enough_room(dir: &Path, needed: u64) -> Result<(), OperationError>
 
 fn put_all(
     items: &[Item],
-    target: &Path,
-    part: &Path,
+    (part, end): (&Path, &BreakOff),
+    archive: bool,
     done: &mut BackedUp,
 ) -> Result<Vec<BackedUpFile>, OperationError> {
-    let archive = target
-        .extension()
-        .is_some_and(|extension| extension == "tar");
     let cannot = |error| LinkError::file("cannot write", part)(error);
     let mut sink = if archive {
-        let file = files::create_private(part).map_err(cannot)?;
+        let file = File::options().write(true).open(part).map_err(cannot)?;
         Sink::Archive(BufWriter::new(file))
     } else {
-        files::private_dir(part)
-            .and_then(|()| files::private_dir(&part.join(HOME)))
-            .map_err(cannot)?;
+        files::private_dir(&part.join(HOME)).map_err(cannot)?;
         Sink::Dir(part.to_owned())
     };
 
     let mut kept = Vec::new();
     for item in items {
-        let hash = sink.put(item)?;
+        let hash = sink.put(item, end)?;
         match item.hash {
             Some(named) if named.0 != *hash.as_bytes() => {
                 done.faults.push(format!(
@@ -244,10 +259,10 @@ fn put_all(
 
 impl Sink {
     /// Copies a file, and returns the hash of the copied bytes.
-    fn put(&mut self, item: &Item) -> Result<blake3::Hash, OperationError> {
+    fn put(&mut self, item: &Item, end: &BreakOff) -> Result<blake3::Hash, OperationError> {
         let file = File::open(&item.path).map_err(LinkError::file("cannot read", &item.path))?;
         let mut hashing = Hashing {
-            from: file,
+            from: end.over(file),
             hasher: blake3::Hasher::new(),
         };
         let entry = ArchiveEntry {
@@ -304,7 +319,7 @@ pub(super) fn sync_tree(dir: &Path) -> io::Result<()> {
 
 /// Reads everything back and compares it with the hashes taken while it was written. Each name must
 /// be one that a restoration takes.
-fn verify(part: &Path, kept: &[BackedUpFile]) -> Result<(), OperationError> {
+fn verify(part: &Path, kept: &[BackedUpFile], end: &BreakOff) -> Result<(), OperationError> {
     let differs = |why: String| OperationError::NotVerified {
         path: part.to_owned(),
         why,
@@ -317,8 +332,9 @@ fn verify(part: &Path, kept: &[BackedUpFile]) -> Result<(), OperationError> {
     if part.is_dir() {
         for BackedUpFile { name, size, hash } in kept {
             let path = part.join(name);
-            let mut file = File::open(&path).map_err(LinkError::file("cannot read", &path))?;
-            let found = hash_of(&mut file).map_err(LinkError::file("cannot read", &path))?;
+            let file = File::open(&path).map_err(LinkError::file("cannot read", &path))?;
+            let found =
+                hash_of(&mut end.over(file)).map_err(LinkError::file("cannot read", &path))?;
             if found != (*hash, *size) {
                 return Err(differs(format!("{name} is not what was written")));
             }
@@ -326,10 +342,10 @@ fn verify(part: &Path, kept: &[BackedUpFile]) -> Result<(), OperationError> {
         return Ok(());
     }
 
-    let mut file =
-        io::BufReader::new(File::open(part).map_err(LinkError::file("cannot read", part))?);
+    let file = File::open(part).map_err(LinkError::file("cannot read", part))?;
+    let mut file = io::BufReader::new(end.over(file));
     for BackedUpFile { name, size, hash } in kept {
-        let read = |file: &mut io::BufReader<File>| {
+        let read = |file: &mut io::BufReader<Breakable<'_, File>>| {
             let entry = archive::next(file)?;
             let found = hash_of(&mut file.take(*size))?;
             archive::skip_padding(file, *size)?;

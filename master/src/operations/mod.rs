@@ -6,6 +6,7 @@ mod backup;
 mod bucket;
 mod check;
 mod hold;
+mod part;
 mod places;
 mod restore;
 mod source;
@@ -22,6 +23,7 @@ use crate::{MasterError, StoreError};
 pub use backup::{BackedUp, backup};
 pub use check::{Checked, Fault, bucket_fault, check, database, database_of, surroundings};
 pub(crate) use hold::SweepHold;
+pub use part::BreakOff;
 pub use restore::{Restored, restore};
 
 /// The reason why a backup, a check or a restoration failed.
@@ -68,6 +70,9 @@ pub enum OperationError {
         /// The reason, shown to the admin.
         why: String,
     },
+    /// It was told to break off ([`BreakOff::say`]).
+    #[error("it was interrupted, and what it had written is removed")]
+    Interrupted,
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

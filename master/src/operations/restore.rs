@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use common::content::BlobHash;
 use link::{LinkError, files};
 
+use super::part::{BreakOff, Part};
 use super::source::{self, Meaning, meaning};
 use super::{CONTENT, HOME, OperationError, STORE, archive};
 use crate::room;
@@ -34,35 +35,38 @@ pub struct Restored {
 /// whole; content that is damaged is left out.
 ///
 /// # Errors
-/// If it is no whole backup, or something is there already.
-pub fn restore(from: &Path, dir: &Path) -> Result<Restored, OperationError> {
+/// If it is no whole backup, something is there already, or it is to break off (`end`).
+pub fn restore(from: &Path, dir: &Path, end: &BreakOff) -> Result<Restored, OperationError> {
     let home = dir.join(HOME);
-    let part = dir.join("master.part");
-    for path in [&home, &part] {
-        // A machine's setup may have made an empty directory.
-        if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
-            return Err(OperationError::Exists { path: path.clone() });
+    // A machine's setup may have made an empty directory.
+    if fs::read_dir(&home).is_ok_and(|mut entries| entries.next().is_some()) {
+        return Err(OperationError::Exists { path: home });
+    }
+
+    let part = Part::take(&dir.join("master.part"), Path::is_dir, files::private_dir)?;
+    let restored = match fill(from, part.path(), end) {
+        Ok(restored) => restored,
+        Err(error) => {
+            part.discard();
+            return Err(end.reason(error));
         }
-    }
-
-    let opened = files::private_dir(&part).and_then(|()| File::open(&part));
-    let opened = opened.map_err(LinkError::file("cannot make", &part))?;
-
-    let restored = room_for(from, &part).and_then(|()| unpack(from, &part));
-    let restored = restored.and_then(|mut restored| {
-        restored.faults = verify(from, &part, &restored.damaged)?;
-        make_durable(&opened, &part).map_err(LinkError::file("cannot sync", &part))?;
-        Ok(restored)
-    });
-    if restored.is_err() {
-        let _ = fs::remove_dir_all(&part);
-        return restored;
-    }
+    };
 
     let _ = fs::remove_dir(&home);
-    fs::rename(&part, &home).map_err(LinkError::file("cannot rename", &part))?;
+    fs::rename(part.path(), &home).map_err(LinkError::file("cannot rename", part.path()))?;
     files::sync_dir(dir).map_err(LinkError::file("cannot sync", dir))?;
-    restored
+    Ok(restored)
+}
+
+/// Puts everything below `part`, durably.
+fn fill(from: &Path, part: &Path, end: &BreakOff) -> Result<Restored, OperationError> {
+    let opened = File::open(part).map_err(LinkError::file("cannot open", part))?;
+    room_for(from, part)?;
+    let mut restored = unpack(from, part, end)?;
+    restored.faults = verify(from, part, &restored.damaged)?;
+    make_durable(&opened, part).map_err(LinkError::file("cannot sync", part))?;
+    end.look()?;
+    Ok(restored)
 }
 
 /// Makes all that was written below `part` durable at once: with a sync of each, a million files take
@@ -111,7 +115,7 @@ fn room_for(from: &Path, part: &Path) -> Result<(), OperationError> {
     super::backup::enough_room(part, bytes)
 }
 
-fn unpack(from: &Path, part: &Path) -> Result<Restored, OperationError> {
+fn unpack(from: &Path, part: &Path, end: &BreakOff) -> Result<Restored, OperationError> {
     let mut restored = Restored::default();
     let mut unknown = Vec::new();
     if from.is_dir() {
@@ -133,15 +137,16 @@ fn unpack(from: &Path, part: &Path) -> Result<Restored, OperationError> {
                 }
                 continue;
             };
-            let mut file = File::open(&path).map_err(LinkError::file("cannot read", &path))?;
-            restored.put(part, &below, &meaning, &mut file)?;
+            let file = File::open(&path).map_err(LinkError::file("cannot read", &path))?;
+            restored.put(part, &below, &meaning, &mut end.over(file))?;
         }
 
         restored.notes.extend(source::left_out(&unknown));
         return Ok(restored);
     }
 
-    let mut file = BufReader::new(File::open(from).map_err(LinkError::file("cannot read", from))?);
+    let file = File::open(from).map_err(LinkError::file("cannot read", from))?;
+    let mut file = BufReader::new(end.over(file));
     let broken = |error: io::Error| no_backup(from, error.to_string());
     while let Some(entry) = archive::next(&mut file).map_err(broken)? {
         let mut body = (&mut file).take(entry.size);

@@ -11,13 +11,17 @@ use common::{BlobRef, IdSet, Incarnation, JobSpec, RequestId, TaskSet, Time};
 use link::BlobStore;
 use uuid::Uuid;
 
-use super::{HOME, OperationError, archive, restore};
+use super::{BreakOff, HOME, OperationError, archive};
 use crate::Config;
 use crate::authority::Authority;
 use crate::store::{NewJob, NewToken, Redeemed, Writer};
 
 fn backup(dir: &Path, target: &Path) -> Result<super::BackedUp, OperationError> {
-    super::backup(dir, target, &Config::default())
+    super::backup(dir, target, &Config::default(), &BreakOff::default())
+}
+
+fn restore(from: &Path, dir: &Path) -> Result<super::Restored, OperationError> {
+    super::restore(from, dir, &BreakOff::default())
 }
 
 fn check(dir: &Path, read_content: bool) -> Result<super::Checked, OperationError> {
@@ -349,6 +353,73 @@ fn a_damaged_backup_is_refused_and_leaves_nothing() {
         matches!(own, Err(OperationError::NoBackup { .. })),
         "a master's own directory is no backup"
     );
+}
+
+/// The names in a directory.
+fn names(dir: &Path) -> Vec<std::ffi::OsString> {
+    let entries = fs::read_dir(dir).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_breaks_off_leaves_nothing_and_can_be_done_again() {
+    let place = Place::new();
+    let end = BreakOff::default();
+    end.say();
+    for target in ["copy", "copy.tar"] {
+        let target = place.at(target);
+        let before = names(place.dir.path());
+        let broken = super::backup(&place.state(), &target, &Config::default(), &end);
+        assert!(matches!(broken, Err(OperationError::Interrupted)));
+        assert_eq!(names(place.dir.path()), before);
+        backup(&place.state(), &target).unwrap();
+
+        let to = tempfile::tempdir().unwrap();
+        let broken = super::restore(&target, to.path(), &end);
+        assert!(matches!(broken, Err(OperationError::Interrupted)));
+        assert_eq!(names(to.path()).len(), 0);
+        restore(&target, to.path()).unwrap();
+    }
+}
+
+#[test]
+fn what_a_killed_operation_left_is_replaced_and_what_is_in_use_or_somebodys_is_not() {
+    let place = Place::new();
+    link::files::private_dir(&place.at("copy.part/master")).unwrap();
+    fs::write(place.at("copy.part/master/ca.key.der"), "a part").unwrap();
+    fs::write(place.at("copy.store"), "a part").unwrap();
+    fs::write(place.at("copy.tar.part"), "master/store.sqlite").unwrap();
+    fs::write(place.at("early.tar.part"), "").unwrap();
+    for target in ["copy", "copy.tar", "early.tar"] {
+        backup(&place.state(), &place.at(target)).unwrap();
+    }
+    assert!(names(&place.at("copy")) == [HOME] && !place.at("copy.store").exists());
+
+    let to = place.at("elsewhere");
+    link::files::private_dir(&to.join("master.part/content")).unwrap();
+    restore(&place.at("copy.tar"), &to).unwrap();
+    assert_eq!(names(&to), [HOME]);
+
+    fs::create_dir(place.at("mine.part")).unwrap();
+    fs::write(place.at("mine.part/notes"), "mine").unwrap();
+    fs::write(place.at("mine.tar.part"), "mine").unwrap();
+    fs::write(place.at("other.tar.part"), "").unwrap();
+    let other = fs::File::options()
+        .write(true)
+        .open(place.at("other.tar.part"));
+    let other = other.unwrap();
+    other.lock().unwrap();
+    for target in ["mine", "mine.tar", "other.tar"] {
+        let refused = backup(&place.state(), &place.at(target));
+        assert!(
+            matches!(refused, Err(OperationError::Exists { .. })),
+            "{target}"
+        );
+    }
+    assert_eq!(fs::read(place.at("mine.part/notes")).unwrap(), b"mine");
+    assert_eq!(fs::read(place.at("mine.tar.part")).unwrap(), b"mine");
 }
 
 #[test]

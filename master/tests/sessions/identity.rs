@@ -302,6 +302,26 @@ async fn an_expired_certificate_is_refused_and_its_open_connections_end_unless_i
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_identity_that_is_kept_fresh_outlives_its_certificate_and_so_do_its_connections() {
+    let lives = |config: &mut Config| {
+        config.certificate_life = ConfigDuration(Duration::from_secs(12));
+    };
+    let master = Master::with(lives).await;
+    let ann = master.enrol(Role::Client, "ann").await;
+    let of_ann = Client::connect(&ann).await.unwrap();
+    let home = tempfile::tempdir().unwrap();
+    ann.save(home.path()).unwrap();
+
+    let dir = home.path().to_owned();
+    let keeps = tokio::spawn(async move { renewal::keep_fresh(&dir, Purpose::Client).await });
+    expired(&ann).await;
+    submit(&of_ann, 1, &noops(1)).await.unwrap();
+    let renewed = Identity::load(home.path()).unwrap();
+    Client::connect(&renewed).await.unwrap();
+    assert!(!keeps.is_finished());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_expired_worker_that_the_table_knows_renews_its_certificate_and_a_user_does_not() {
     let mut master = Master::with(short_lives_and_no_grace).await;
     let pc = master.enrol(Role::Worker, "pc").await;

@@ -12,7 +12,7 @@ use link::{Client, LinkError};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::failure::Failure;
-use crate::session::Session;
+use crate::session::{self, Session};
 use crate::state::StateDir;
 
 /// The requests that one connection takes at a time; the master allows a few more.
@@ -26,6 +26,8 @@ const AHEAD: usize = 4;
 pub(super) struct LinkDoor {
     state: StateDir,
     connections: Mutex<Vec<MasterConnection>>,
+    /// Keeps the identity fresh, whoever asks or does not ask meanwhile.
+    _session: Session,
 }
 
 /// One connection, with room for some requests.
@@ -43,7 +45,8 @@ struct RequestTurn {
 impl LinkDoor {
     /// Connects, and returns the door with the one whom the master takes this machine for.
     pub(super) async fn open(state: &StateDir) -> Result<(Arc<Self>, Who), Failure> {
-        let client = Session::open(state).await?.client().clone();
+        let session = Session::open(state).await?;
+        let client = session.client().clone();
         let who = Who {
             user: client.user().to_owned(),
             role: client.role(),
@@ -53,6 +56,7 @@ impl LinkDoor {
         let door = Self {
             state: state.clone(),
             connections: Mutex::new(vec![MasterConnection::new(client)]),
+            _session: session,
         };
         Ok((Arc::new(door), who))
     }
@@ -73,8 +77,9 @@ impl LinkDoor {
             return Err(Refusal::new(RefusalCode::Unavailable, what, hint));
         }
 
-        let session = Session::open(&self.state).await.map_err(refusal_of)?;
-        let connected = MasterConnection::new(session.client().clone());
+        let entered = session::enter(&self.state).await;
+        let (client, _) = entered.map_err(|error| refusal_of(error.into()))?;
+        let connected = MasterConnection::new(client);
         let turn = connected.turn();
         all.push(connected);
         turn.ok_or_else(|| refused(&LinkError::Closed("no room".to_owned())))

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use common::Time;
 use common::wire::Versions;
+use link::error::ONLY_A_RENEWAL;
 use link::{Carrier, Identity, LinkError, Probe, Purpose, Validity};
 
 use super::Finding;
@@ -17,13 +18,13 @@ pub(super) const WORKER: &str = "worker";
 const USER: &str = "user";
 /// The time within which a refusal of the worker's certificate arrives.
 const REFUSAL: Duration = Duration::from_millis(500);
+/// The words for a user's certificate that is to be renewed.
+const NEXT_RENEWS: &str =
+    "nothing: the next command renews it by itself, such as deskgrid job list";
 /// The clock difference, in seconds, above which there is a note.
 const OFF_NOTE_S: f64 = 5.0;
 /// The clock difference, in seconds, above which something is wrong.
 const OFF_WRONG_S: f64 = 60.0;
-/// The remaining life of a certificate, in seconds, below which its renewal is late: certificates
-/// are renewed when a third of their life is left.
-const LATE_S: i64 = 5 * 86_400;
 
 /// Returns the identities on this machine, or the error for one that cannot be read.
 pub(super) fn identities(state: &StateDir) -> Vec<(&'static str, Result<Identity, LinkError>)> {
@@ -86,12 +87,17 @@ fn rejoin(who: &str) -> String {
 }
 
 fn certificate(check: String, who: &str, identity: &Identity) -> Finding {
-    let validity = match Validity::of(&identity.certificate) {
-        Ok(validity) => validity,
-        Err(error) => return Finding::wrong(check, error.to_string(), rejoin(who)),
-    };
+    match Validity::of(&identity.certificate) {
+        Ok(validity) => {
+            let now_s = i64::try_from(now().0 / 1_000_000).unwrap_or(i64::MAX);
+            lasts(check, who, &identity.link.name, validity, now_s)
+        }
+        Err(error) => Finding::wrong(check, error.to_string(), rejoin(who)),
+    }
+}
 
-    let now_s = i64::try_from(now().0 / 1_000_000).unwrap_or(i64::MAX);
+/// Says until when a certificate holds. Whether its renewal is late depends on its own life, which an admin may have made short.
+fn lasts(check: String, who: &str, name: &str, validity: Validity, now_s: i64) -> Finding {
     let day = |s: i64| {
         iso(Time(u64::try_from(s).unwrap_or(0) * 1_000_000))
             .split('T')
@@ -99,8 +105,6 @@ fn certificate(check: String, who: &str, identity: &Identity) -> Finding {
             .unwrap_or_default()
             .to_owned()
     };
-
-    let name = &identity.link.name;
     if now_s < validity.from_s {
         let what = format!("{name}: it holds from {} on only", day(validity.from_s));
         return Finding::wrong(
@@ -119,16 +123,24 @@ fn certificate(check: String, who: &str, identity: &Identity) -> Finding {
             WORKER => {
                 "nothing, where the clock is right: a worker that the master still knows renews it by itself".to_owned()
             }
-            _ => rejoin(who),
+            _ => {
+                let again = rejoin(who);
+                format!("if the master was away then, the next command renews it; else {again}")
+            }
         };
         return Finding::wrong(check, what, todo);
     }
 
     let what = format!("{name}: valid until {}", day(validity.until_s));
-    if validity.until_s - now_s < LATE_S {
-        Finding::note(check, what, rejoin(who))
-    } else {
-        Finding::ok(check, what)
+    let late_s = validity.due_s() + (validity.until_s - validity.due_s()) / 2;
+    match who {
+        WORKER if now_s >= late_s => {
+            let todo =
+                "is the worker running? it renews it by itself; its log says why it could not";
+            Finding::note(check, what, todo)
+        }
+        USER if validity.is_due(now_s) => Finding::note(check, what, NEXT_RENEWS),
+        _ => Finding::ok(check, what),
     }
 }
 
@@ -253,6 +265,9 @@ async fn accepted(check: String, who: &str, identity: &Identity) -> Finding {
 
     match result {
         Ok(()) => Finding::ok(check, format!("the master accepts {}", identity.link.name)),
+        Err(LinkError::NotAccepted(why)) if why == ONLY_A_RENEWAL => {
+            Finding::note(check, why, NEXT_RENEWS)
+        }
         Err(error) => Finding {
             todo: Some(rejoin(who)),
             ..Finding::failed(check, &Failure::from(error))
@@ -264,6 +279,35 @@ async fn accepted(check: String, who: &str, identity: &Identity) -> Finding {
 mod tests {
     use super::super::Severity;
     use super::*;
+
+    #[test]
+    fn nobody_is_told_to_join_again_while_a_certificate_is_renewed_by_itself() {
+        let issued_s = 1_700_000_000;
+        for life_s in [600, 86_400, 30 * 86_400] {
+            let validity = Validity {
+                from_s: issued_s - link::identity::EARLIER_S,
+                until_s: issued_s + life_s,
+            };
+            for (who, parts, severity, todo) in [
+                (USER, 7, Severity::Ok, ""),
+                (USER, 9, Severity::Note, "the next command renews it"),
+                (USER, 11, Severity::Note, "the next command renews it"),
+                (USER, 13, Severity::Wrong, "login"),
+                (WORKER, 7, Severity::Ok, ""),
+                (WORKER, 9, Severity::Ok, ""),
+                (WORKER, 11, Severity::Note, "is the worker running?"),
+                (WORKER, 13, Severity::Wrong, "renews it by itself"),
+            ] {
+                let now_s = issued_s + life_s * parts / 12;
+                let finding = lasts(String::new(), who, "ann", validity, now_s);
+                let said = finding.todo.clone().unwrap_or_default();
+                assert!(
+                    finding.severity == severity && said.contains(todo),
+                    "{who}, {parts}/12 of {life_s} s: {finding:?}"
+                );
+            }
+        }
+    }
 
     #[test]
     fn clocks_are_compared_at_the_middle_of_the_answer() {

@@ -15,7 +15,7 @@ fn no_master() -> Failure {
 }
 
 /// Refuses: this program has no master.
-pub(super) fn backup(_: &Context, _: &Path, _: PlaceArgs) -> Result<Exit, Failure> {
+pub(super) async fn backup(_: &Context, _: &Path, _: PlaceArgs) -> Result<Exit, Failure> {
     Err(no_master())
 }
 
@@ -25,7 +25,7 @@ pub(super) fn check(_: &Context, _: PlaceArgs, _: bool) -> Result<Exit, Failure>
 }
 
 /// Refuses: this program has no master.
-pub(super) fn restore(_: &Context, _: &Path) -> Result<Exit, Failure> {
+pub(super) async fn restore(_: &Context, _: &Path) -> Result<Exit, Failure> {
     Err(no_master())
 }
 

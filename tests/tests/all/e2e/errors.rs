@@ -1,5 +1,7 @@
 //! What people get to read when something is wrong, and that nothing is half-done then.
 
+use std::process::Stdio;
+
 use tests::{Grid, Output};
 
 /// The code, and words that must occur on standard error, where nothing else may be.
@@ -11,6 +13,51 @@ fn fails(output: Output, code: i32, words: &[&str]) {
     for word in words {
         assert!(stderr.contains(word), "`{word}` in: {stderr}");
     }
+}
+
+/// The exit code of a command whose output nobody reads, and what it complained about.
+fn unread(grid: &Grid, words: &[&str]) -> (Option<i32>, String) {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut command = grid.command("user");
+    command.args(words).stdin(Stdio::null()).stdout(writer);
+
+    let ended = command.output().expect("it can be started");
+    let complaints = String::from_utf8_lossy(&ended.stderr).into_owned();
+    (ended.status.code(), complaints)
+}
+
+#[test]
+fn a_reader_that_goes_away_changes_no_exit_code_and_ends_what_would_print_on() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    grid.submit(["--wait", "--array", "1-3", "--", "echo", "said"]);
+    for printing in [
+        &["job", "list", "--all"][..],
+        &["task", "list", "1"],
+        &["--output", "quiet", "task", "list", "1"],
+        &["job", "cat", "1"],
+        &["events", "--after", "0"],
+        &["completions", "bash"],
+    ] {
+        let (code, complaints) = unread(&grid, printing);
+        assert_eq!(code, Some(0), "{printing:?}: {complaints}");
+        assert_eq!(complaints, "", "{printing:?}");
+    }
+
+    let failing = ["--output", "json", "submit", "--wait", "--", "false"];
+    assert_eq!(unread(&grid, &failing).0, Some(3));
+
+    // It ends with its standard input, and leaves nothing.
+    let serving = ["dashboard", "--no-open", "--tied"];
+    assert_eq!(unread(&grid, &serving).0, Some(0));
+    let left: Vec<String> = std::fs::read_dir(grid.dir())
+        .expect("the grid's directory")
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| name.starts_with("deskgrid-"))
+        .collect();
+    assert_eq!(left, Vec::<String>::new());
 }
 
 #[test]

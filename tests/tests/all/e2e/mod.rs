@@ -35,6 +35,7 @@ mod processes;
 mod quorum;
 mod readme;
 mod record;
+mod renewals;
 mod requests;
 mod research;
 mod service;

@@ -1,10 +1,12 @@
 //! Backups of a master that runs, and what happens on the machine where one is put in place.
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::Value;
-use tests::{Grid, eventually};
+use tests::{Grid, Started, eventually};
 
 use super::{attempts, job};
 
@@ -208,7 +210,69 @@ fn a_backup_that_is_a_directory_is_a_master_s_directory_and_damage_is_told_befor
     grid.submit(["--wait", "--", "true"]);
 }
 
-fn walk(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
+#[test]
+fn a_backup_and_a_restoration_that_are_ended_midway_can_be_done_again() {
+    let grid = Grid::start();
+    grid.file("large", vec![7; 8 << 20]);
+    grid.submit(["--input", "large", "--", "true"]);
+    let backups = grid.dir().join("backups");
+    fs::create_dir(&backups).expect("a directory");
+
+    for (signal, target) in [
+        (Signal::TERM, "one.tar"),
+        (Signal::INT, "two"),
+        (Signal::KILL, "three.tar"),
+        (Signal::KILL, "four"),
+    ] {
+        let to = backups.join(target);
+        let shown = to.to_string_lossy().into_owned();
+        let words = ["master", "backup", &shown];
+        midway(&grid, "admin", &words, (signal, &backups, &to));
+        let left = fs::read_dir(&backups).expect("it is there").flatten();
+        assert_eq!(
+            left.map(|entry| entry.file_name()).collect::<Vec<_>>(),
+            [target]
+        );
+
+        let who = format!("restored-{target}");
+        let dir = grid.state(&who);
+        let words = ["master", "restore", &shown];
+        midway(&grid, &who, &words, (signal, &dir, &dir.join("master")));
+        assert!(!dir.join("master.part").exists());
+        grid.as_user(&who, ["master", "check"]).expect_code(0);
+
+        let removed = match to.is_dir() {
+            true => fs::remove_dir_all(&to),
+            false => fs::remove_file(&to),
+        };
+        removed.expect("removable");
+    }
+}
+
+/// Sends a signal to a command as soon as it has begun to write into `dir`, and has it done again unless it has come as far as
+/// to the `whole`.
+#[track_caller]
+fn midway(grid: &Grid, who: &str, words: &[&str], (signal, dir, whole): (Signal, &Path, &Path)) {
+    let begins = || fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some());
+    let mut command = grid.command(who);
+    let mut begun = Started::new(command.args(words));
+    eventually("it writes, or is over", Duration::from_secs(60), || {
+        (begins() || begun.ended().is_some()).then_some(())
+    });
+    begun.signal(signal);
+
+    let ended = begun.finish();
+    if whole.exists() {
+        return;
+    }
+    if signal != Signal::KILL {
+        assert!(ended.stderr.contains("was interrupted"), "{ended:?}");
+        assert!(ended.code == 1 && !begins(), "it leaves nothing");
+    }
+    grid.as_user(who, words).expect_code(0);
+}
+
+fn walk(dir: &Path) -> Vec<std::path::PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries
         .flat_map(|entry| {

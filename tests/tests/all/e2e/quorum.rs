@@ -1,7 +1,11 @@
 //! Jobs that want several hosts to agree on each result.
 
+use std::fs;
+use std::time::Duration;
+
+use rustix::process::Signal;
 use serde_json::Value;
-use tests::Grid;
+use tests::{Grid, Started, eventually};
 
 use super::{attempts, job};
 
@@ -191,6 +195,8 @@ fn a_program_of_the_users_decides_which_results_agree() {
     grid.deskgrid(["job", "judge", &bag, "--", "sh", "-c", "exit 3"])
         .expect_code(1);
 
+    interrupted_midway(&grid, &bag);
+
     // Each sees another host's file and the same output; this program cares for the output alone.
     let compare = "test -s \"$0/who\" && test -s \"$1/who\" && cmp -s \"$0/stdout\" \"$1/stdout\"";
     let judged = grid.json(["job", "judge", &bag, "--", "sh", "-c", compare]);
@@ -205,4 +211,27 @@ fn a_program_of_the_users_decides_which_results_agree() {
         (&done["state"], &done["attempts"]),
         (&"finished".into(), &6.into())
     );
+}
+
+/// Interrupts the judging of a job while the user's program compares: no copy of a result is left.
+#[track_caller]
+fn interrupted_midway(grid: &Grid, bag: &str) {
+    let begun = grid.dir().join("begun");
+    let temporary = grid.dir().join("temporary");
+    fs::create_dir(&temporary).expect("a directory");
+    let compare = format!("touch {}; exec sleep 1000", begun.display());
+    let mut command = grid.command("user");
+    command.env("TMPDIR", &temporary);
+    let judging = Started::new(command.args(["job", "judge", bag, "--", "sh", "-c", &compare]));
+    eventually("the program runs", Duration::from_secs(60), || {
+        begun.exists().then_some(())
+    });
+    let there = fs::read_dir(&temporary).expect("it is there");
+    assert_eq!(there.count(), 1, "copies of results are there");
+    judging.signal(Signal::INT);
+
+    let said = judging.finish().expect_code(1).stderr;
+    assert!(said.contains("interrupted"), "{said}");
+    let left = fs::read_dir(&temporary).expect("it is there");
+    assert_eq!(left.count(), 0, "copies of results are left");
 }
