@@ -337,6 +337,9 @@ fn of_spec(bad: &BadJob) -> String {
         BadJob::AfterTwice(_) => "leave one of the two --after out",
         BadJob::StreamPlatform => "--stdout '%{TASK_ID}.txt', or --stderr likewise",
         BadJob::StreamFileTwice(_) => "--stdout out.txt --stderr err.txt",
+        BadJob::StreamName { .. } => {
+            "--stdout '%{TASK_ID}.txt', or --stderr likewise: not every item can be in a file's name"
+        }
         BadJob::Ranks(_) => "--width 8, 4..16 or auto; deskgrid submit --help says more",
         _ => "deskgrid submit --help says what each option takes",
     };

@@ -482,6 +482,28 @@ fn inputs_are_chosen_for_each_task() {
 }
 
 #[test]
+fn the_file_of_a_stream_is_checked_for_each_item() {
+    let desk = Desk::new();
+    let list = desk.file("l", "good\n/abs/b\n");
+    for (flag, stream) in [("--stdout", "output"), ("--stderr", "error")] {
+        let words = ["--each-line", &list, flag, "%{ITEM}.txt", "run"];
+        let wrong = desk.wrong(&words);
+        assert!(
+            wrong.contains(&format!("the standard {stream} of task 2"))
+                && wrong.contains("`/abs/b.txt`")
+                && wrong.contains("%{TASK_ID}.txt"),
+            "{wrong}"
+        );
+    }
+
+    let list = desk.file("l", "good\nout\n");
+    let words = "--stdout %{ITEM}.txt --output-file out.txt run".split(' ');
+    let words: Vec<&str> = ["--each-line", &list].into_iter().chain(words).collect();
+    let wrong = desk.wrong(&words);
+    assert!(wrong.contains("`out.txt` is to be the file of"), "{wrong}");
+}
+
+#[test]
 fn an_impossible_submission_is_refused_before_anything_is_sent() {
     let desk = Desk::new();
     let empty = desk.path("empty");

@@ -556,6 +556,61 @@ fn fetched_directories_can_sort_by_number_and_a_list_names_the_item_of_each_file
 }
 
 #[test]
+fn a_stream_whose_file_has_no_place_is_named_and_costs_a_fetch_nothing_else() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    // What a pattern matches is known only once the task has run.
+    let job = grid.submit([
+        "--array",
+        "1-2",
+        "--output-file",
+        "*.txt",
+        "--stdout",
+        "1.txt",
+        "--wait",
+        "--",
+        "sh",
+        "-c",
+        "echo printed; echo output > $0.txt",
+        "%{TASK_ID}",
+    ]);
+
+    let into = grid.dir().join("back");
+    let to = into.to_str().expect("UTF-8");
+    let fetch = ["job", "fetch", &job, "--into", to];
+    let told = grid.deskgrid(fetch).expect_code(0).stderr;
+    let words = format!("task {job}.1: its stdout is not fetched: another file of the task has");
+    assert!(told.contains(&words), "{told}");
+    let hint = format!("deskgrid job cat {job} stdout 1 shows it");
+    assert!(told.contains(&hint), "{told}");
+    assert_eq!(told.lines().count(), 1, "{told}");
+
+    let read = |name: &str| std::fs::read_to_string(into.join(name)).expect("fetched");
+    assert_eq!(
+        [read("1/1.txt"), read("2/1.txt"), read("2/2.txt")],
+        ["output\n", "printed\n", "output\n"]
+    );
+
+    let list = grid.file("items", "a\n/abs\n");
+    let list = list.to_str().expect("UTF-8");
+    let stdout = ["--stdout", "%{ITEM}.txt", "--", "true"];
+    let refused = grid
+        .deskgrid([&["submit", "--each-line", list][..], &stdout].concat())
+        .expect_code(2);
+    assert!(refused.stderr.contains("task 2"), "{refused:?}");
+    let open = ["submit", "--open", "--each-line"];
+    let good = grid.file("good", "a\n");
+    let good = good.to_str().expect("UTF-8");
+    let words = [&["--output", "quiet"][..], &open, &[good], &stdout].concat();
+    let job = grid.deskgrid(words).expect_code(0);
+    let job = job.stdout.trim();
+    let refused = grid
+        .deskgrid(["submit", "--into", job, "--each-line", list])
+        .expect_code(2);
+    assert!(refused.stderr.contains("task 3"), "{refused:?}");
+}
+
+#[test]
 fn results_of_a_job_that_has_not_finished_are_fetched_and_told_from_whole_ones() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(4).start();
