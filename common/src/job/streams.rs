@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{BadJob, Capture, CommandSpec, JobSpec, TaskSet};
 use crate::ids::{AttemptId, Incarnation, JobId, TaskId};
-use crate::path::{PortablePath, is_plain};
+use crate::path::{PortablePath, plain};
 use crate::template::TemplateValues;
 
 /// The number of tasks without items that are looked at, beside the last one: numbers of one digit
@@ -57,8 +57,10 @@ impl JobSpec {
 impl CommandSpec {
     /// Checks the files of the streams of one task.
     fn check_streams(&self, values: &TemplateValues<'_>) -> Result<(), BadJob> {
-        let outputs = self.outputs.iter().map(|output| output.expand(values));
-        let mut names: BTreeSet<String> = outputs.filter(|output| is_plain(output)).collect();
+        let outputs = self.outputs.iter();
+        let mut names: BTreeSet<String> = outputs
+            .filter_map(|output| plain(&output.expand_pattern(values)))
+            .collect();
 
         for (stream, name) in self.stream_files() {
             let name = name.expand(values);

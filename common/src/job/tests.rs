@@ -148,6 +148,7 @@ fn the_file_of_a_stream_is_checked_with_each_item_in_its_name() {
     let twice = |name: &str| Err(BadJob::StreamFileTwice(name.into()));
     assert_eq!(checked("%{ITEM}.txt", &["a", "out"]), twice("out.txt"));
     assert_eq!(checked("a.png", &["b", "a"]), twice("a.png"));
+    assert_eq!(checked("a[1].png", &["b", "a[1]"]), twice("a[1].png"));
 
     let mut c = command();
     c.stderr = Capture::File("COM%{TASK_ID}".parse().unwrap());

@@ -556,6 +556,38 @@ fn fetched_directories_can_sort_by_number_and_a_list_names_the_item_of_each_file
 }
 
 #[test]
+fn an_item_with_brackets_and_braces_names_its_output() {
+    let mut grid = Grid::start();
+    grid.worker("h1").slots(4).start();
+    let items = ["a[1]", "b[", "c]", "d{e}", "f!g,h"];
+    let list = grid.file("list.txt", items.join("\n"));
+    let list = list.to_str().expect("UTF-8");
+    let job = grid.submit([
+        "--each-line",
+        list,
+        "--output-file",
+        "%{ITEM}.png",
+        "--output-file",
+        "%{ITEM}/*",
+        "--wait",
+        "--",
+        "sh",
+        "-c",
+        "mkdir \"$0\" && echo one > \"$0.png\" && echo two > \"$0/x\"",
+        "%{ITEM}",
+    ]);
+
+    let into = grid.fetch(&job, "back");
+    for (task, item) in (1..).zip(items) {
+        for (name, content) in [(format!("{item}.png"), "one\n"), (format!("{item}/x"), "two\n")] {
+            let path = into.join(format!("{task}/{name}"));
+            let found = std::fs::read_to_string(path).expect("fetched");
+            assert_eq!(found, content, "{name}");
+        }
+    }
+}
+
+#[test]
 fn a_stream_whose_file_has_no_place_is_named_and_costs_a_fetch_nothing_else() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
