@@ -293,6 +293,8 @@ fn in_file(file: &Path) -> Result<String, Failure> {
     if let Some(warning) = link::files::exposed(file, "the join token") {
         note(&format!("note: {warning}"));
     }
+    // Editors on Windows begin a file with a mark that is no part of the text.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     Ok(text
         .trim_start()
         .lines()
@@ -378,5 +380,24 @@ pub(super) fn own_name(who: Newcomer) -> String {
     match who {
         Newcomer::Worker | Newcomer::Gateway => host(),
         Newcomer::User => user.filter(|user| !user.is_empty()).unwrap_or_else(host),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_in_a_file_from_windows_is_the_text_of_its_first_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("token");
+        for content in [
+            "dg1.x",
+            "\u{feff}dg1.x\r\nhow to use it\r\n",
+            "\n dg1.x\n",
+        ] {
+            std::fs::write(&file, content).unwrap();
+            assert_eq!(in_file(&file).unwrap(), "dg1.x", "{content:?}");
+        }
     }
 }
