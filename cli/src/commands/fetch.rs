@@ -61,18 +61,24 @@ enum TaskDirs {
 }
 
 impl TaskDirs {
-    fn of(job: &JobView, outputs: &[OutputView], pad: bool) -> Self {
+    /// Takes the names for a job. They do not depend on which files are there: a later fetch is to find
+    /// the same directories.
+    ///
+    /// # Errors
+    /// If the master refuses or the connection is gone.
+    async fn of(session: &Session, job: &JobView, pad: bool) -> Result<Self, Failure> {
         if job.tasks.total <= 1 {
-            return TaskDirs::None;
+            return Ok(TaskDirs::None);
         }
         if !pad {
-            return TaskDirs::Digits(1);
+            return Ok(TaskDirs::Digits(1));
         }
-        let largest = outputs
-            .iter()
-            .map(|output| u64::from(output.attempt.task.index));
-        let largest = largest.chain([job.tasks.total]).max().unwrap_or(1);
-        TaskDirs::Digits(largest.to_string().len())
+
+        let last = session.tasks(job.job, Selector::Last, Vec::new()).await?;
+        let digits = last
+            .first()
+            .map_or(1, |view| view.task.index.to_string().len());
+        Ok(TaskDirs::Digits(digits))
     }
 
     fn below(self, dir: &Path, task: TaskId) -> PathBuf {
@@ -198,7 +204,7 @@ pub(super) async fn run(
     let outputs = session.outputs(job.job, tasks.clone()).await?;
     note_removed(session, &outputs).await?;
 
-    let dirs = TaskDirs::of(&job, &outputs, into.pad);
+    let dirs = TaskDirs::of(session, &job, into.pad).await?;
     let (wanted, unplaced) = wanted(&outputs, &into.dir, dirs);
     if wanted.is_empty() && unplaced.is_empty() {
         note(&nothing_of(&job, &outputs));

@@ -556,6 +556,32 @@ fn fetched_directories_can_sort_by_number_and_a_list_names_the_item_of_each_file
 }
 
 #[test]
+fn padded_numbers_are_as_long_in_each_fetch_of_a_job() {
+    let mut grid = Grid::start();
+    grid.worker("h1").slots(4).start();
+    let tasks = ["--array", "1,8,1000", "--output-file", "o", "--wait"];
+    let job = grid.submit([&tasks[..], &["--", "touch", "o"]].concat());
+
+    let into = grid.dir().join("padded");
+    let to = into.to_str().expect("UTF-8");
+    for (chosen, there) in [
+        ("8", &["0008"][..]),
+        ("1", &["0001", "0008"][..]),
+        ("all", &["0001", "0008", "1000"][..]),
+    ] {
+        let fetch = ["job", "fetch", &job, "--into", to, "--pad"];
+        grid.deskgrid([&fetch[..], &["--tasks", chosen]].concat())
+            .expect_code(0);
+        let entries = std::fs::read_dir(&into).expect("it is there");
+        let names: BTreeSet<String> = entries
+            .map(|entry| entry.expect("an entry").file_name())
+            .map(|name| name.into_string().expect("UTF-8"))
+            .collect();
+        assert!(names.iter().eq(there), "{chosen}: {names:?}");
+    }
+}
+
+#[test]
 fn an_item_with_brackets_and_braces_names_its_output() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(4).start();
