@@ -719,6 +719,58 @@ fn a_directory_as_an_input_stands_for_its_files_by_their_paths() {
 }
 
 #[test]
+fn the_name_of_a_directory_as_an_input_is_a_template_as_that_of_a_file_is() {
+    let desk = Desk::new();
+    std::fs::create_dir(desk.0.path().join("data")).unwrap();
+    desk.file("data/50%{x}", "");
+    let data = desk.path("data");
+    let list = desk.file("l", "a\nb/c\n");
+
+    let named = |words: &[&str], name: &str| {
+        let given = format!("{data}:{name}");
+        let words: Vec<&str> = (words.iter().copied())
+            .chain(["--input", &given, "run"])
+            .collect();
+        desk.submit(&words).map(|plan| {
+            let job = plan.spec(hashed);
+            command(&job).inputs[0].name.to_string()
+        })
+    };
+    let name = named(&["--array", "1-2"], "in-%{TASK_ID}/").unwrap();
+    assert_eq!(name, "in-%{TASK_ID}/50%%{x}");
+    let name = named(&["--each-line", &list], "%{ITEM}").unwrap();
+    assert_eq!(name, "%{ITEM}/50%%{x}");
+
+    let wrong = |words: &[&str], name: &str| named(words, name).unwrap_err().text();
+    let unknown = wrong(&[], "in-%{TASK}");
+    assert!(unknown.contains("is not a placeholder"), "{unknown}");
+    let up = wrong(&["--array", "1-2"], "../%{TASK_ID}");
+    assert!(up.contains("needs another name"), "{up}");
+    let file = format!("{}:in-%{{ITEM}}", desk.path("a.dat"));
+    for told in [
+        wrong(&["--array", "1-2"], "in-%{ITEM}"),
+        desk.wrong(&["--input", &file, "run"]),
+    ] {
+        assert!(told.contains("the job has no items"), "{told}");
+    }
+}
+
+#[test]
+fn a_directory_whose_names_are_too_long_together_is_refused_for_that() {
+    let desk = Desk::new();
+    std::fs::create_dir(desk.0.path().join("data")).unwrap();
+    for number in 0..600 {
+        desk.file(&format!("data/{number:0230}"), "");
+    }
+    let wrong = desk.wrong(&["--input", &desk.path("data"), "run"]);
+    assert!(
+        wrong.contains("the names of its files have more than 128 KiB")
+            && wrong.contains("--input-tree"),
+        "{wrong}"
+    );
+}
+
+#[test]
 fn trees_are_directories_and_archives_also_for_platforms() {
     let desk = Desk::new();
     std::fs::create_dir(desk.0.path().join("env")).unwrap();
