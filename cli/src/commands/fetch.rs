@@ -3,6 +3,7 @@
 
 mod apart;
 mod earlier;
+mod manifest;
 mod unfinished;
 
 use std::collections::btree_map::Entry;
@@ -17,7 +18,7 @@ use common::content::{BlobRef, Content};
 use common::path::{BadPath, PortablePath};
 use common::selector::Selector;
 use common::text::plural;
-use common::view::{JobView, OutputView, TaskState, TaskView};
+use common::view::{JobView, OutputView, TaskState};
 use common::wire::RefusalCode;
 use earlier::EarlierFiles;
 use link::LinkError;
@@ -234,6 +235,9 @@ pub(super) async fn run(
             .chain(unplaced)
             .collect(),
     };
+    if let Some(file) = &into.manifest {
+        manifest::check(file, &document.files, into.force, &earlier)?;
+    }
     // An archive whose parts all find their places is no loss.
     let (apart, lost): (Vec<_>, Vec<_>) = document
         .warnings
@@ -279,7 +283,8 @@ pub(super) async fn run(
         tell(&left_apart(apart, &document.files));
         if let Some(file) = &into.manifest {
             let items = session.tasks(job.job, tasks, Vec::new()).await?;
-            write_manifest(file, &document.files, &items)?;
+            manifest::check(file, &document.files, into.force, &earlier)?;
+            manifest::write(file, &document.files, &items, &mut earlier)?;
         }
         failure.map_or(Ok(()), Err)
     };
@@ -383,32 +388,6 @@ async fn unpack(
         Some(path) => Err(differs(path)),
         None => Ok(made),
     }
-}
-
-/// A line of the list of fetched files.
-#[derive(Serialize)]
-struct Listed<'a> {
-    #[serde(flatten)]
-    file: &'a FetchedFile,
-    item: Option<&'a str>,
-}
-
-/// Writes a line of JSON for each file, with the item of its task.
-fn write_manifest(to: &Path, files: &[FetchedFile], tasks: &[TaskView]) -> Result<(), Failure> {
-    let items: BTreeMap<String, &str> = tasks
-        .iter()
-        .filter_map(|task| Some((task.task.to_string(), task.item.as_deref()?)))
-        .collect();
-    let lines: String = files
-        .iter()
-        .map(|file| {
-            let item = items.get(&file.task).copied();
-            let line = serde_json::to_string(&Listed { file, item });
-            line.expect("plain values always have a JSON form") + "\n"
-        })
-        .collect();
-    std::fs::write(to, lines)
-        .map_err(|error| Failure::io(format!("cannot write {}", to.display()), &error))
 }
 
 /// Says why there is nothing to fetch.

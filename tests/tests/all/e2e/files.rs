@@ -556,6 +556,49 @@ fn fetched_directories_can_sort_by_number_and_a_list_names_the_item_of_each_file
 }
 
 #[test]
+fn the_list_of_fetched_files_takes_the_place_of_no_other_file() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    let words = ["--output-file", "out.txt", "--wait", "--", "sh", "-c"];
+    let job = grid.submit([&words[..], &["echo result > out.txt"]].concat());
+
+    let into = grid.dir().join("results");
+    let to = into.to_str().expect("UTF-8");
+    let fetch = |manifest: &str, more: &[&str]| {
+        let words = ["job", "fetch", &job, "--into", to, "--manifest", manifest];
+        grid.deskgrid([&words[..], more].concat())
+    };
+    let out = into.join("out.txt");
+    let taken = out.to_str().expect("UTF-8");
+    let refused = fetch(taken, &["--force"]).expect_code(1).stderr;
+    assert!(
+        refused.contains("is the place of an output of task"),
+        "{refused}"
+    );
+    assert!(!into.exists(), "nothing was fetched");
+
+    let mine = grid.file("list.jsonl", "mine\n");
+    let list = mine.to_str().expect("UTF-8");
+    let read = || std::fs::read_to_string(&mine).expect("it is there");
+    let refused = fetch(list, &[]).expect_code(1).stderr;
+    assert!(
+        refused.contains("is there already, and is no list"),
+        "{refused}"
+    );
+    assert_eq!((read().as_str(), into.exists()), ("mine\n", false));
+
+    fetch(list, &["--force"]).expect_code(0);
+    assert!(read().contains("\"kept\":false"), "{}", read());
+    fetch(list, &[]).expect_code(0);
+    assert!(read().contains("\"kept\":true"), "{}", read());
+    let other = into.join("../results/out.txt");
+    fetch(other.to_str().expect("UTF-8"), &[]).expect_code(1);
+    let result = std::fs::read_to_string(&out).expect("fetched");
+    assert_eq!(result, "result\n");
+    fetch("/dev/null", &[]).expect_code(0);
+}
+
+#[test]
 fn padded_numbers_are_as_long_in_each_fetch_of_a_job() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(4).start();
