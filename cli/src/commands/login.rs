@@ -263,7 +263,9 @@ fn nobody(dir: &Path, who: Newcomer) -> Failure {
 /// # Errors
 /// If there is nobody to ask, or what was given is not a token.
 fn token(args: &EnrolArgs, environment: Option<&JoinWord>) -> Result<JoinToken, Failure> {
-    let word = args.join.as_ref().or(environment);
+    // A variable of a script may be empty: that is no token, and not a wrong one.
+    let given = args.join.as_ref().filter(|word| !word.0.is_empty());
+    let word = given.or(environment);
     let text = match (&args.join_file, word) {
         (Some(file), _) => in_file(file)?,
         (None, Some(JoinWord(word))) if word == "-" => line_of_input()?,

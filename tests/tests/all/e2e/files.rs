@@ -316,6 +316,16 @@ fn tasks_run_in_a_fresh_directory_with_a_clean_environment() {
 }
 
 #[test]
+fn words_of_a_task_that_look_like_a_join_token_reach_it_as_they_were() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    let words = ["--join", "x", "--join=y", "--join", "", "--join="];
+    let job = grid.submit([&["--wait", "printf", "%s|"][..], &words].concat());
+    let printed = grid.deskgrid(["job", "cat", &job, "stdout"]).expect_code(0);
+    assert_eq!(printed.stdout, "--join|x|--join=y|--join||--join=|");
+}
+
+#[test]
 fn an_output_that_the_master_never_takes_fails_its_task_with_the_reason_and_frees_the_host() {
     let mut grid = Grid::with_master("max_blob_bytes = 100000");
     grid.worker("h1").start();
