@@ -197,6 +197,38 @@ fn a_disclosed_job_has_neither_deadline_nor_quorum() {
 }
 
 #[test]
+fn a_job_that_does_nothing_has_nothing_to_do_it_with() {
+    let desk = Desk::new();
+    let a = desk.path("a.dat");
+    for (words, other) in [
+        (["--input", &a], "input files"),
+        (["--input-tree", &a], "input files"),
+        (["--output-file", "o"], "output files"),
+        (["--stdin", "in"], "standard input"),
+        (["--stdout", "o"], "files for what it prints"),
+        (["--stderr", "none"], "files for what it prints"),
+        (["--env", "A=b"], "an environment"),
+        (["--checkpoint", "1m"], "checkpoints"),
+    ] {
+        let told = desk.wrong(&[&words[..], &["--noop"]].concat());
+        let whole = format!("do nothing (--noop), or have {other}: not both");
+        assert!(told.contains(&whole), "{words:?}: {told}");
+    }
+
+    let work = "output-file = [\"o\"]\ncheckpoint = \"1m\"\ncommand = [\"run\"]\n";
+    let both = desk.file("both.toml", &format!("noop = true\n{work}"));
+    let told = desk.wrong(&["--job-file", &both]);
+    assert!(told.contains("or have a command: not both"), "{told}");
+
+    // On the command line it takes the place of the file's work, and a command that of `noop`.
+    let file = desk.file("job.toml", work);
+    let job = desk.job(&["--job-file", &file, "--noop"]);
+    assert_eq!((job.work, job.rules.checkpoint), (Work::Noop, false));
+    let job = desk.job(&["--job-file", &both, "other"]);
+    assert_eq!(command(&job).argv[0].as_str(), "other");
+}
+
+#[test]
 fn automatic_limits_are_asked_for_where_a_deadline_reserves_time_and_nowhere_else() {
     let desk = Desk::new();
     let file = desk.file(
