@@ -191,7 +191,7 @@ impl JobBody {
             None => self.tasks()?,
         };
         let work = match (self.noop, self.command.is_empty()) {
-            (true, true) => Work::Noop,
+            (true, true) => self.nothing()?,
             (true, false) => return Err(wrong("noop", &"a job that does nothing has no command")),
             (false, true) => return Err(wrong("command", &"a job needs a program to run")),
             (false, false) => match ranks {
@@ -237,6 +237,23 @@ impl JobBody {
             (None, count) => IdSet::from_range(1, u32::try_from(count).unwrap_or(u32::MAX)),
         };
         Ok(TaskSet { ids, items })
+    }
+
+    /// The work of a job that does nothing, and has nothing that it would do it with.
+    fn nothing(&self) -> Result<Work, Problem> {
+        let others = [
+            (!self.input.is_empty(), "input"),
+            (!self.output_file.is_empty(), "output-file"),
+            (self.stdin.is_some(), "stdin"),
+            (self.stdout.is_some(), "stdout"),
+            (self.stderr.is_some(), "stderr"),
+            (!self.env.is_empty(), "env"),
+            (self.checkpoint.is_some(), "checkpoint"),
+        ];
+        match others.into_iter().find(|(given, _)| *given) {
+            Some((_, other)) => Err(wrong(other, &"it is of no use to a job that does nothing")),
+            None => Ok(Work::Noop),
+        }
     }
 
     /// The ranks of a job that runs on several hosts at once.

@@ -149,24 +149,20 @@ mod unix {
 
     /// Runs this program anew in this process if there is a token to hide; else returns.
     fn hide(words: &[OsString], join: Option<&str>) -> std::io::Result<()> {
-        let secret = |value: &str| {
-            !value.starts_with(['-', '@']) && !value.starts_with(IN_PIPE) && value.len() <= LONGEST
-        };
-
         let mut hidden: Vec<OsString> = words.to_vec();
         let mut pipes: Vec<PipeReader> = Vec::new();
         for (at, before) in places(words) {
             let value = words[at]
                 .to_str()
                 .and_then(|word| word.strip_prefix(before));
-            if let Some(value) = value.filter(|value| secret(value)) {
+            if let Some(value) = value.filter(|value| is_secret(value)) {
                 pipes.push(in_pipe(value)?);
                 hidden[at] = format!("{before}{}", name(&pipes)).into();
             }
         }
 
         let mut command = Command::new(std::env::current_exe()?);
-        if let Some(value) = join.filter(|value| secret(value)) {
+        if let Some(value) = join.filter(|value| is_secret(value)) {
             pipes.push(in_pipe(value)?);
             command.env(VARIABLE, name(&pipes));
         }
@@ -185,6 +181,15 @@ mod unix {
             .split_first()
             .ok_or(std::io::ErrorKind::InvalidInput)?;
         Err(command.arg0(first).args(rest).exec())
+    }
+
+    /// Whether the value can be a token, and is to go through a pipe. An empty pipe could not be told from one
+    /// that was read before.
+    pub(super) fn is_secret(value: &str) -> bool {
+        !value.is_empty()
+            && !value.starts_with(['-', '@'])
+            && !value.starts_with(IN_PIPE)
+            && value.len() <= LONGEST
     }
 
     /// Makes a pipe that holds `value` and then ends.
@@ -270,5 +275,17 @@ mod tests {
         assert_eq!(places(&words("deskgrid submit -- tool --join dg1.x")), []);
         assert_eq!(places(&words("deskgrid login --joiner dg1.x")), []);
         assert_eq!(places(&words("deskgrid login --join-file token")), []);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn only_what_can_be_a_token_is_hidden() {
+        let long = "x".repeat(5_000);
+        for other in ["", "-", "--slots", "@file", "fd:3", &long] {
+            assert!(!unix::is_secret(other), "{other}");
+        }
+        for token in ["dg1.x", "x"] {
+            assert!(unix::is_secret(token), "{token}");
+        }
     }
 }

@@ -20,6 +20,7 @@ use crate::template::Template;
 use crate::text::plural;
 use crate::time::{Span, Time};
 
+mod streams;
 #[cfg(test)]
 mod tests;
 mod usual;
@@ -506,6 +507,18 @@ pub enum BadJob {
         "`{0}` is to be the file of a stream and of something else, and it can hold one of them: give each a name of its own"
     )]
     StreamFileTwice(String),
+    /// The name of a stream's file, with a task's item in it, is not a [`PortablePath`].
+    #[error(
+        "the {stream} of task {task} can be in no file of the name that it is to have: {source}"
+    )]
+    StreamName {
+        /// The number of the task.
+        task: u32,
+        /// The stream, in words.
+        stream: &'static str,
+        /// The flaw of the name.
+        source: crate::path::BadPath,
+    },
     /// An input has no content for any platform.
     #[error("the input `{0}` has no build for any platform")]
     NoBuild(String),
@@ -591,6 +604,7 @@ impl JobSpec {
         if let Work::Ranks(command, ranks) = &self.work {
             ranks.check(self, command)?;
         }
+        self.check_streams_of(&self.tasks)?;
         if saves != self.rules.checkpoint {
             return Err(BadJob::CheckpointRule(self.rules.checkpoint));
         }
@@ -761,9 +775,8 @@ impl CommandSpec {
             return Err(BadJob::CheckpointInterval(every));
         }
 
-        let file =
-            |capture: &Capture| matches!(capture, Capture::File(name) if name.mentions("PLATFORM"));
-        if file(&self.stdout) || file(&self.stderr) {
+        let mut files = self.stream_files();
+        if files.any(|(_, name)| name.mentions("PLATFORM")) {
             return Err(BadJob::StreamPlatform);
         }
         self.check_stream_files()?;
@@ -800,14 +813,24 @@ impl CommandSpec {
     /// matches is known only later.
     fn check_stream_files(&self) -> Result<(), BadJob> {
         let mut names: BTreeSet<&str> = self.outputs.iter().map(Template::as_str).collect();
-        for stream in [&self.stdout, &self.stderr] {
-            if let Capture::File(name) = stream
-                && !names.insert(name.as_str())
-            {
+        for (_, name) in self.stream_files() {
+            if !names.insert(name.as_str()) {
                 return Err(BadJob::StreamFileTwice(name.to_string()));
             }
         }
         Ok(())
+    }
+
+    /// Iterates over the names of the streams' files, each with its stream in words.
+    fn stream_files(&self) -> impl Iterator<Item = (&'static str, &Template)> {
+        let streams = [
+            ("standard output", &self.stdout),
+            ("standard error", &self.stderr),
+        ];
+        streams.into_iter().filter_map(|(stream, to)| match to {
+            Capture::File(name) => Some((stream, name)),
+            Capture::Keep | Capture::Discard => None,
+        })
     }
 }
 

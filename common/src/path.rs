@@ -85,10 +85,54 @@ fn why_bad_name(name: &str) -> Option<&'static str> {
         .then_some("a name is reserved on Windows")
 }
 
-/// Whether an output pattern has no special character, so that it is the path of one file or
-/// directory.
-pub fn is_plain(pattern: &str) -> bool {
-    !pattern.contains(['*', '?', '[', '{', '\\'])
+/// The characters that can mean more than themselves in an output pattern.
+const SPECIAL: [char; 7] = ['*', '?', '[', ']', '{', '}', '\\'];
+
+/// Returns an output pattern that stands for this text alone: each special character is in brackets.
+pub fn escaped(text: &str) -> String {
+    let mut pattern = String::with_capacity(text.len());
+    for c in text.chars() {
+        if SPECIAL.contains(&c) {
+            pattern.extend(['[', c, ']']);
+        } else {
+            pattern.push(c);
+        }
+    }
+    pattern
+}
+
+/// Returns the path of the one file or directory that an output pattern stands for, or `None` if it has
+/// special characters beside those that [`escaped`] puts in brackets.
+pub fn plain(pattern: &str) -> Option<String> {
+    let stands_for_itself = |c| !['*', '?', '[', '{', '\\'].contains(&c);
+    characters(pattern)
+        .map(|(c, in_brackets)| (in_brackets || stands_for_itself(c)).then_some(c))
+        .collect()
+}
+
+/// Returns an output pattern for people: without the brackets that [`escaped`] puts.
+pub fn readable(pattern: &str) -> String {
+    characters(pattern).map(|(c, _)| c).collect()
+}
+
+/// Iterates over the characters of a pattern, each with whether it is one that [`escaped`] has put in
+/// brackets, which are left out.
+fn characters(pattern: &str) -> impl Iterator<Item = (char, bool)> {
+    let mut rest = pattern;
+    std::iter::from_fn(move || {
+        let in_brackets = rest.strip_prefix('[').and_then(|inner| {
+            let c = inner.chars().next().filter(|c| SPECIAL.contains(c))?;
+            Some((c, inner[c.len_utf8()..].strip_prefix(']')?))
+        });
+        if let Some((c, after)) = in_brackets {
+            rest = after;
+            return Some((c, true));
+        }
+
+        let c = rest.chars().next()?;
+        rest = &rest[c.len_utf8()..];
+        Some((c, false))
+    })
 }
 
 /// Whether a path lies inside the directory `dir`, case ignored.
@@ -198,7 +242,30 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_pattern_that_stands_for_one_path_is_known_as_such() {
+        assert_eq!(escaped("scan[1]{a}.png"), "scan[[]1[]][{]a[}].png");
+        for (pattern, path) in [
+            ("out/a,b!.txt", "out/a,b!.txt"),
+            ("scan[[]1[]].png", "scan[1].png"),
+            ("[*][\\]", "*\\"),
+        ] {
+            assert_eq!(plain(pattern).as_deref(), Some(path), "{pattern}");
+        }
+        for pattern in ["*.txt", "a[1]", "[[]*", "[]a]", "{a,b}", "a\\b", "[["] {
+            assert_eq!(plain(pattern), None, "{pattern}");
+        }
+        assert_eq!(readable("a[[]1[]]/*.png"), "a[1]/*.png");
+    }
+
     proptest! {
+        #[test]
+        fn an_escaped_text_is_a_pattern_for_that_text(text in "[a\\[\\]*?{}\\\\!,-]{0,8}|\\PC{0,12}") {
+            let pattern = escaped(&text);
+            prop_assert_eq!(plain(&pattern).as_deref(), Some(text.as_str()));
+            prop_assert_eq!(readable(&pattern), text);
+        }
+
         #[test]
         fn accepted_paths_stay_below_the_directory(path in "[a./\\\\:]{0,12}|\\PC{0,20}") {
             if let Ok(p) = path.parse::<PortablePath>() {

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::AttemptId;
+use crate::path::escaped;
 
 /// The names that may stand between `%{` and `}`.
 pub const PLACEHOLDERS: [&str; 8] = [
@@ -77,11 +78,21 @@ impl Template {
 
     /// Returns the text with each placeholder replaced by its value.
     pub fn expand(&self, values: &TemplateValues<'_>) -> String {
+        self.replaced(|name| values.value_of(name))
+    }
+
+    /// Returns the text as an output pattern in which each value stands for itself, whatever
+    /// characters it has.
+    pub fn expand_pattern(&self, values: &TemplateValues<'_>) -> String {
+        self.replaced(|name| escaped(&values.value_of(name)))
+    }
+
+    fn replaced(&self, value_of: impl Fn(&str) -> String) -> String {
         let mut out = String::with_capacity(self.0.len() + 8);
         for piece in pieces(&self.0).flatten() {
             match piece {
                 TemplatePiece::Text(text) => out.push_str(text),
-                TemplatePiece::Placeholder(name) => out.push_str(&values.value_of(name)),
+                TemplatePiece::Placeholder(name) => out.push_str(&value_of(name)),
             }
         }
         out
@@ -256,6 +267,13 @@ mod tests {
         }
 
         assert!(t.mentions("ITEM") && !"%ITEM".parse::<Template>().unwrap().mentions("ITEM"));
+    }
+
+    #[test]
+    fn the_values_in_a_pattern_are_no_patterns() {
+        let pattern: Template = "%{ITEM}/*-%{TASK_ID}[ab]".parse().unwrap();
+        let expanded = pattern.expand_pattern(&values("x[1]*"));
+        assert_eq!(expanded, "x[[]1[]][*]/*-3[ab]");
     }
 
     #[test]

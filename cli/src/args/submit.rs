@@ -268,6 +268,11 @@ impl JobArgs {
             if here.is_empty() { file } else { here }
         }
 
+        let file = if self.noop {
+            file.without_work()
+        } else {
+            file
+        };
         let bag_here = self.array.is_some() || self.each_line.is_some() || self.from_json.is_some();
         let bag = if bag_here {
             JobArgs::default()
@@ -311,12 +316,25 @@ impl JobArgs {
             confinement: self.confinement.or(file.confinement),
             needs: list(self.needs, file.needs),
             network: self.network || file.network,
-            command: if self.noop {
-                Vec::new()
-            } else {
-                list(self.command, file.command)
-            },
+            command: list(self.command, file.command),
             noop,
+        }
+    }
+
+    /// Returns these options without what a task does, and does it with: `--noop` takes the place of
+    /// all that.
+    fn without_work(self) -> JobArgs {
+        JobArgs {
+            command: Vec::new(),
+            input: Vec::new(),
+            input_tree: Vec::new(),
+            output_file: Vec::new(),
+            stdin: None,
+            stdout: None,
+            stderr: None,
+            env: Vec::new(),
+            checkpoint: None,
+            ..self
         }
     }
 }

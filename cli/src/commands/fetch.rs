@@ -3,6 +3,7 @@
 
 mod apart;
 mod earlier;
+mod manifest;
 mod unfinished;
 
 use std::collections::btree_map::Entry;
@@ -12,12 +13,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::TaskId;
-use common::attempt::{APART_ARCHIVE, Stream};
+use common::attempt::APART_ARCHIVE;
 use common::content::{BlobRef, Content};
-use common::path::PortablePath;
+use common::path::{BadPath, PortablePath};
 use common::selector::Selector;
 use common::text::plural;
-use common::view::{JobView, OutputView, TaskState, TaskView};
+use common::view::{JobView, OutputView, TaskState};
 use common::wire::RefusalCode;
 use earlier::EarlierFiles;
 use link::LinkError;
@@ -61,18 +62,24 @@ enum TaskDirs {
 }
 
 impl TaskDirs {
-    fn of(job: &JobView, outputs: &[OutputView], pad: bool) -> Self {
+    /// Takes the names for a job. They do not depend on which files are there: a later fetch is to find
+    /// the same directories.
+    ///
+    /// # Errors
+    /// If the master refuses or the connection is gone.
+    async fn of(session: &Session, job: &JobView, pad: bool) -> Result<Self, Failure> {
         if job.tasks.total <= 1 {
-            return TaskDirs::None;
+            return Ok(TaskDirs::None);
         }
         if !pad {
-            return TaskDirs::Digits(1);
+            return Ok(TaskDirs::Digits(1));
         }
-        let largest = outputs
-            .iter()
-            .map(|output| u64::from(output.attempt.task.index));
-        let largest = largest.chain([job.tasks.total]).max().unwrap_or(1);
-        TaskDirs::Digits(largest.to_string().len())
+
+        let last = session.tasks(job.job, Selector::Last, Vec::new()).await?;
+        let digits = last
+            .first()
+            .map_or(1, |view| view.task.index.to_string().len());
+        Ok(TaskDirs::Digits(digits))
     }
 
     fn below(self, dir: &Path, task: TaskId) -> PathBuf {
@@ -198,9 +205,9 @@ pub(super) async fn run(
     let outputs = session.outputs(job.job, tasks.clone()).await?;
     note_removed(session, &outputs).await?;
 
-    let dirs = TaskDirs::of(&job, &outputs, into.pad);
-    let wanted = wanted(&outputs, &into.dir, dirs)?;
-    if wanted.is_empty() {
+    let dirs = TaskDirs::of(session, &job, into.pad).await?;
+    let (wanted, unplaced) = wanted(&outputs, &into.dir, dirs);
+    if wanted.is_empty() && unplaced.is_empty() {
         note(&nothing_of(&job, &outputs));
     }
 
@@ -224,8 +231,13 @@ pub(super) async fn run(
         into: into.dir.clone(),
         files: planned.iter().map(file).collect(),
         unfinished: unfinished.by_state(),
-        warnings: outputs.iter().flat_map(warned).collect(),
+        warnings: (outputs.iter().flat_map(warned))
+            .chain(unplaced)
+            .collect(),
     };
+    if let Some(file) = &into.manifest {
+        manifest::check(file, &document.files, into.force, &earlier)?;
+    }
     // An archive whose parts all find their places is no loss.
     let (apart, lost): (Vec<_>, Vec<_>) = document
         .warnings
@@ -271,7 +283,8 @@ pub(super) async fn run(
         tell(&left_apart(apart, &document.files));
         if let Some(file) = &into.manifest {
             let items = session.tasks(job.job, tasks, Vec::new()).await?;
-            write_manifest(file, &document.files, &items)?;
+            manifest::check(file, &document.files, into.force, &earlier)?;
+            manifest::write(file, &document.files, &items, &mut earlier)?;
         }
         failure.map_or(Ok(()), Err)
     };
@@ -377,32 +390,6 @@ async fn unpack(
     }
 }
 
-/// A line of the list of fetched files.
-#[derive(Serialize)]
-struct Listed<'a> {
-    #[serde(flatten)]
-    file: &'a FetchedFile,
-    item: Option<&'a str>,
-}
-
-/// Writes a line of JSON for each file, with the item of its task.
-fn write_manifest(to: &Path, files: &[FetchedFile], tasks: &[TaskView]) -> Result<(), Failure> {
-    let items: BTreeMap<String, &str> = tasks
-        .iter()
-        .filter_map(|task| Some((task.task.to_string(), task.item.as_deref()?)))
-        .collect();
-    let lines: String = files
-        .iter()
-        .map(|file| {
-            let item = items.get(&file.task).copied();
-            let line = serde_json::to_string(&Listed { file, item });
-            line.expect("plain values always have a JSON form") + "\n"
-        })
-        .collect();
-    std::fs::write(to, lines)
-        .map_err(|error| Failure::io(format!("cannot write {}", to.display()), &error))
-}
-
 /// Says why there is nothing to fetch.
 fn nothing_of(job: &JobView, outputs: &[OutputView]) -> String {
     let id = job.job;
@@ -479,65 +466,89 @@ fn is_archive(name: &str) -> bool {
     name.trim_start_matches('_') == APART_ARCHIVE
 }
 
-/// Returns every file of the outputs, with its path below `dir`.
-fn wanted(outputs: &[OutputView], dir: &Path, dirs: TaskDirs) -> Result<Vec<WantedFile>, Failure> {
+/// Returns every file of the outputs, with its path below `dir`, and what has no place there.
+fn wanted(
+    outputs: &[OutputView],
+    dir: &Path,
+    dirs: TaskDirs,
+) -> (Vec<WantedFile>, Vec<FetchedWarning>) {
     let mut all = BTreeMap::new();
+    let mut left = Vec::new();
+
     for output in outputs {
         let task = output.attempt.task;
         let base = dirs.below(dir, task);
+        let mut leave = |warning: String| {
+            left.push(FetchedWarning {
+                task: task.to_string(),
+                warning,
+                archive: None,
+            });
+        };
 
-        let streams = [&output.stdout, &output.stderr]
-            .into_iter()
-            .filter_map(named);
-        let files = output.files.iter().map(|file| {
-            (
-                file.path.to_string(),
-                Content::Blob(file.blob),
-                file.executable,
-            )
-        });
-        for (name, content, executable) in files.chain(streams) {
-            // Names come from other machines: none may lead out of the directory.
-            let name: PortablePath = name.parse().map_err(|bad| {
-                Failure::new(
-                    Exit::Error,
-                    "bad-name",
-                    format!("task {task} left a file that cannot be placed"),
-                    "",
-                )
-                .because(bad)
-            })?;
-            let path = base.join(&name);
-            let apart = is_archive(name.as_str())
-                && (output.warnings.iter()).any(|said| tells_of(said, name.as_str()));
+        for file in &output.files {
+            let name = file.path.as_str();
+            let path = base.join(&file.path);
+            let apart =
+                is_archive(name) && output.warnings.iter().any(|said| tells_of(said, name));
             let Entry::Vacant(free) = all.entry(path.clone()) else {
-                return Err(Failure::new(
-                    Exit::Error,
-                    "same-name",
-                    format!(
-                        "task {task} left an output `{name}`, and printed to a file of that name"
-                    ),
-                    "see what it printed with deskgrid job cat, or leave the task out with --tasks; submit with another \
-                     name after --stdout or --stderr",
-                ));
+                leave(format!("it left `{name}` twice: only one is fetched"));
+                continue;
             };
             free.insert(WantedFile {
                 task,
                 path,
-                content,
-                executable,
+                content: Content::Blob(file.blob),
+                executable: file.executable,
                 apart,
             });
         }
+
+        for (what, (stream, name)) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
+            let Some(name) = name else { continue };
+            match place_of_stream(&all, &base, name) {
+                Ok(path) => {
+                    let file = WantedFile {
+                        task,
+                        path: path.clone(),
+                        content: stream.content.clone(),
+                        executable: false,
+                        apart: false,
+                    };
+                    all.insert(path, file);
+                }
+                Err(why) => leave(format!(
+                    "its {what} is not fetched: {why}; deskgrid job cat {} {what} {} shows it",
+                    task.job, task.index
+                )),
+            }
+        }
     }
 
-    Ok(all.into_values().collect())
+    (all.into_values().collect(), left)
 }
 
-/// Returns a stream to which the job gave a file name.
-fn named((stream, name): &(Stream, Option<String>)) -> Option<(String, Content, bool)> {
-    name.as_ref()
-        .map(|name| (name.clone(), stream.content.clone(), false))
+/// Returns the path of the file of a stream, or says why it can be nowhere below `base`: the name has
+/// the task's item in it, and a pattern may have brought an output to the same place.
+fn place_of_stream(
+    all: &BTreeMap<PathBuf, WantedFile>,
+    base: &Path,
+    name: &str,
+) -> Result<PathBuf, String> {
+    let name: PortablePath = name.parse().map_err(|bad: BadPath| bad.to_string())?;
+    let path = base.join(&name);
+
+    let mut behind = all.range(path.clone()..);
+    let taken = behind
+        .next()
+        .is_some_and(|(other, _)| other.starts_with(&path));
+    let inside_a_file = path.ancestors().skip(1).any(|dir| all.contains_key(dir));
+    if taken || inside_a_file {
+        return Err(format!(
+            "another file of the task has the place of `{name}`"
+        ));
+    }
+    Ok(path)
 }
 
 /// Returns each file with what is there already, and `earlier` again. What differs is refused, unless
@@ -603,7 +614,15 @@ pub(super) async fn lay_out(
     output.stdout.1 = Some("stdout".to_owned());
     output.stderr.1 = None;
 
-    let wanted = wanted(&[output], dir, TaskDirs::None)?;
+    let (wanted, unplaced) = wanted(&[output], dir, TaskDirs::None);
+    if let Some(FetchedWarning { task, warning, .. }) = unplaced.first() {
+        return Err(Failure::new(
+            Exit::Error,
+            "same-name",
+            format!("task {task}: {warning}"),
+            "submit with another name for its output: `stdout` stands for what it printed here",
+        ));
+    }
     bring(
         session,
         wanted
@@ -702,6 +721,7 @@ async fn bring_one(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use common::attempt::Stream;
     use common::view::FileView;
     use common::{AttemptId, Incarnation, JobId};
 
@@ -749,7 +769,7 @@ mod tests {
     #[test]
     fn files_lie_below_their_task_where_there_are_several() {
         let paths = |dirs| {
-            let wanted = wanted(&[output(3, "a/b", Some("log"))], Path::new("d"), dirs).unwrap();
+            let (wanted, _) = wanted(&[output(3, "a/b", Some("log"))], Path::new("d"), dirs);
             wanted.into_iter().map(|w| w.path).collect::<Vec<_>>()
         };
         let digits = TaskDirs::Digits;
@@ -768,27 +788,30 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_leads_out_is_refused() {
-        let failure = wanted(
-            &[output(3, "a", Some("../../.bashrc"))],
-            Path::new("d"),
-            TaskDirs::Digits(1),
-        )
-        .unwrap_err();
-        assert_eq!(failure.code, "bad-name");
-    }
+    fn a_stream_without_a_place_of_its_own_is_left_out_alone() {
+        for name in ["../../.bashrc", "/abs", "", "a/b", "a", "a/b/c"] {
+            let outputs = [output(3, "a/b", Some(name)), output(4, "a/b", Some("log"))];
+            let (wanted, left) = wanted(&outputs, Path::new("d"), TaskDirs::Digits(1));
+            let paths: Vec<_> = wanted.into_iter().map(|file| file.path).collect();
+            let rest = ["d/3/a/b", "d/4/a/b", "d/4/log"].map(PathBuf::from);
+            assert_eq!(paths, rest, "{name}");
 
-    #[test]
-    fn no_file_takes_the_place_of_another_one_of_the_same_name() {
-        let output = output(3, "a", Some("a"));
-        let failure = wanted(&[output], Path::new("d"), TaskDirs::None).unwrap_err();
-        assert_eq!(failure.code, "same-name");
+            let [FetchedWarning { task, warning, .. }] = &left[..] else {
+                panic!("{name}: {} are left out", left.len());
+            };
+            assert_eq!(task, "1.3");
+            let shown = "deskgrid job cat 1 stdout 3";
+            assert!(
+                warning.contains(&format!("`{name}`")) && warning.contains(shown),
+                "{warning}"
+            );
+        }
     }
 
     #[test]
     fn a_differing_file_is_overwritten_only_if_forced_or_of_an_earlier_attempt() {
         let dir = tempfile::tempdir().unwrap();
-        let file = &wanted(&[output(1, "out", None)], dir.path(), TaskDirs::None).unwrap()[0];
+        let file = &wanted(&[output(1, "out", None)], dir.path(), TaskDirs::None).0[0];
         let looked = |force, earlier: &EarlierFiles| there(file, force, earlier);
         let mut earlier = EarlierFiles::default();
         assert_eq!(looked(false, &earlier).unwrap(), FileThere::Nothing);

@@ -263,7 +263,9 @@ fn nobody(dir: &Path, who: Newcomer) -> Failure {
 /// # Errors
 /// If there is nobody to ask, or what was given is not a token.
 fn token(args: &EnrolArgs, environment: Option<&JoinWord>) -> Result<JoinToken, Failure> {
-    let word = args.join.as_ref().or(environment);
+    // A variable of a script may be empty: that is no token, and not a wrong one.
+    let given = args.join.as_ref().filter(|word| !word.0.is_empty());
+    let word = given.or(environment);
     let text = match (&args.join_file, word) {
         (Some(file), _) => in_file(file)?,
         (None, Some(JoinWord(word))) if word == "-" => line_of_input()?,
@@ -293,6 +295,8 @@ fn in_file(file: &Path) -> Result<String, Failure> {
     if let Some(warning) = link::files::exposed(file, "the join token") {
         note(&format!("note: {warning}"));
     }
+    // Editors on Windows begin a file with a mark that is no part of the text.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     Ok(text
         .trim_start()
         .lines()
@@ -378,5 +382,24 @@ pub(super) fn own_name(who: Newcomer) -> String {
     match who {
         Newcomer::Worker | Newcomer::Gateway => host(),
         Newcomer::User => user.filter(|user| !user.is_empty()).unwrap_or_else(host),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_in_a_file_from_windows_is_the_text_of_its_first_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("token");
+        for content in [
+            "dg1.x",
+            "\u{feff}dg1.x\r\nhow to use it\r\n",
+            "\n dg1.x\n",
+        ] {
+            std::fs::write(&file, content).unwrap();
+            assert_eq!(in_file(&file).unwrap(), "dg1.x", "{content:?}");
+        }
     }
 }

@@ -214,6 +214,9 @@ pub(crate) enum BuildError {
     /// A width, with an option that excludes it.
     #[error("a job runs on several hosts at once (--width), or has {0}: not both")]
     WidthWith(&'static str),
+    /// Tasks that do nothing, with something that they would do it with.
+    #[error("the tasks of a job do nothing (--noop), or have {0}: not both")]
+    NoopWith(&'static str),
     /// Disclosed tasks, with an option that excludes them.
     #[error("a job is disclosed (--disclose), or has {0}: not both")]
     DiscloseWith(&'static str),
@@ -305,7 +308,9 @@ impl BuildError {
                 "--array 1-100, --each-line F or --from-json F; else it is one more task".to_owned()
             }
             BuildError::NoWidth => "--width N, A..B or auto".to_owned(),
-            BuildError::WidthWith(_) | BuildError::DiscloseWith(_) => "leave one of them out".to_owned(),
+            BuildError::WidthWith(_) | BuildError::DiscloseWith(_) | BuildError::NoopWith(_) => {
+                "leave one of them out".to_owned()
+            }
             BuildError::BuildTwice { .. } => "leave one of them out".to_owned(),
             BuildError::BuildAndFile(_) | BuildError::BuildPerTask(_) => {
                 "--input PLATFORM=FILE:NAME, once for each platform".to_owned()
@@ -337,6 +342,9 @@ fn of_spec(bad: &BadJob) -> String {
         BadJob::AfterTwice(_) => "leave one of the two --after out",
         BadJob::StreamPlatform => "--stdout '%{TASK_ID}.txt', or --stderr likewise",
         BadJob::StreamFileTwice(_) => "--stdout out.txt --stderr err.txt",
+        BadJob::StreamName { .. } => {
+            "--stdout '%{TASK_ID}.txt', or --stderr likewise: not every item can be in a file's name"
+        }
         BadJob::Ranks(_) => "--width 8, 4..16 or auto; deskgrid submit --help says more",
         _ => "deskgrid submit --help says what each option takes",
     };

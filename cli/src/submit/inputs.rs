@@ -13,6 +13,7 @@ use common::needs::Needs;
 use common::path::{BadPath, PortablePath};
 use common::platform::PlatformName;
 use common::template::{Template, TemplateValues};
+use common::units::Bytes;
 
 use super::{BuildError, tree};
 
@@ -139,7 +140,7 @@ pub(super) fn plan_inputs(
 
         let (file, name) = split(given);
         if Path::new(file).is_dir() {
-            plan_tree(given, Path::new(file), name, &mut all)?;
+            plan_tree(given, Path::new(file), name, tasks, &mut all)?;
         } else {
             all.push(plan_input(given, tasks, false)?);
         }
@@ -254,6 +255,7 @@ fn plan_tree(
     given: &str,
     dir: &Path,
     name: Option<&str>,
+    tasks: &TaskSet,
     all: &mut Vec<PlannedInput>,
 ) -> Result<(), BuildError> {
     let wrong_name = |source: BadPath| BuildError::InputName {
@@ -265,10 +267,12 @@ fn plan_tree(
         why,
     };
     let root = match name {
-        Some(name) => name.trim_end_matches('/').parse(),
-        None => default_name(dir),
+        Some(name) => named(name.trim_end_matches('/'), tasks)?,
+        None => Template::literal(default_name(dir).map_err(wrong_name)?.as_str()),
     };
-    let root: PortablePath = root.map_err(wrong_name)?;
+    check_names(&root, tasks).map_err(wrong_name)?;
+    // Below it the names are the same for each task.
+    let first = expand(&root, tasks, tasks.ids.first().unwrap_or_default());
 
     let mut files = 0;
     let mut names = 0;
@@ -285,18 +289,23 @@ fn plan_tree(
             .to_str()
             .ok_or_else(|| failed(format!("the name {below:?} is not UTF-8")))?;
         let below = below.replace(std::path::MAIN_SEPARATOR, "/");
-        let name: PortablePath = format!("{root}/{below}")
+        let name: PortablePath = format!("{first}/{below}")
             .parse()
             .map_err(|bad: BadPath| failed(bad.to_string()))?;
 
         files += 1;
         names += name.as_str().len();
-        if files > MOST_FILES || names > MOST_NAMES {
-            return Err(failed(format!("it has more than {} files", files - 1)));
+        if files > MOST_FILES {
+            return Err(failed(format!("it has more than {MOST_FILES} files")));
+        }
+        if names > MOST_NAMES {
+            let most = Bytes(MOST_NAMES as u64);
+            let why = format!("the names of its files have more than {most} together");
+            return Err(failed(why));
         }
         let path = entry.into_path();
         all.push(PlannedInput {
-            name: Template::literal(name.as_str()),
+            name: format!("{root}/{}", Template::literal(&below)).parse()?,
             kind: LocalKind::Files(look_at(std::slice::from_ref(&path))?),
             files: LocalFiles::Shared(path),
         });
@@ -351,7 +360,7 @@ fn plan_input(given: &str, tasks: &TaskSet, is_tree: bool) -> Result<PlannedInpu
         source,
     };
     let name: Template = match (name, &files) {
-        (Some(name), _) => name.parse()?,
+        (Some(name), _) => named(name, tasks)?,
         (None, LocalFiles::Shared(path)) => {
             let name = default_name(path).map_err(wrong_name)?;
             Template::literal(if is_tree {
@@ -379,6 +388,17 @@ fn plan_input(given: &str, tasks: &TaskSet, is_tree: bool) -> Result<PlannedInpu
     }
 
     Ok(input)
+}
+
+/// Reads the NAME of an input.
+fn named(name: &str, tasks: &TaskSet) -> Result<Template, BuildError> {
+    let name: Template = name.parse()?;
+    if name.mentions("ITEM") && tasks.items.is_empty() {
+        return Err(BuildError::NoItem {
+            place: "an input's name",
+        });
+    }
+    Ok(name)
 }
 
 /// Splits `F:NAME` at the last colon, unless the whole names an existing file or directory, or the

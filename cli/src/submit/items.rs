@@ -11,6 +11,9 @@ use serde_json::value::RawValue;
 use super::BuildError;
 use crate::args::value::Dur;
 
+/// The mark with which editors on Windows begin a text in UTF-8. It is no part of the text.
+const MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// Reads one item per line; empty lines are skipped. `-` is standard input.
 pub(super) fn lines(path: &Path) -> Result<Vec<String>, BuildError> {
     let bytes = read(path, "the list of items")?;
@@ -143,7 +146,7 @@ fn at_least_one<T>(items: Vec<T>, path: &Path) -> Result<Vec<T>, BuildError> {
     }
 }
 
-/// Reads the whole file, or standard input for `-`.
+/// Reads the whole file, or standard input for `-`, without a mark of UTF-8 at the front.
 pub(super) fn read(path: &Path, what: &'static str) -> Result<Vec<u8>, BuildError> {
     let result = if path == Path::new("-") {
         let mut bytes = Vec::new();
@@ -155,9 +158,40 @@ pub(super) fn read(path: &Path, what: &'static str) -> Result<Vec<u8>, BuildErro
         std::fs::read(path)
     };
 
-    result.map_err(|source| BuildError::Read {
+    let mut bytes = result.map_err(|source| BuildError::Read {
         what,
         path: path.to_owned(),
         source,
-    })
+    })?;
+    if bytes.starts_with(MARK) {
+        bytes.drain(..MARK.len());
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_from_windows_has_the_items_that_its_editor_shows() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |content: &str| {
+            let path = dir.path().join("list");
+            std::fs::write(&path, content).unwrap();
+            path
+        };
+
+        let items = lines(&file("\u{feff}0.1\r\n\r\ntwo words \r\nlast\r")).unwrap();
+        assert_eq!(items, ["0.1", "two words ", "last"]);
+        let (items, _) = json(&file("\u{feff}[\"a\",\r\n 1]\r\n")).unwrap();
+        assert_eq!(items, ["a", "1"]);
+        let times = estimates(&file("\u{feff}90s\r\n2m\r\n")).unwrap();
+        assert_eq!(times, [90, 120].map(Span::from_secs));
+        let job = read(&file("\u{feff}name = \"n\"\r\n"), "the job file").unwrap();
+        assert_eq!(job, b"name = \"n\"\r\n");
+
+        let nothing = lines(&file("\u{feff}\r\n")).unwrap_err();
+        assert!(matches!(nothing, BuildError::NoItems { .. }), "{nothing}");
+    }
 }

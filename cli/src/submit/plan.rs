@@ -44,13 +44,11 @@ pub(crate) struct SubmitPlan {
 pub(crate) fn plan(args: &JobArgs) -> Result<SubmitPlan, BuildError> {
     disclosable(args)?;
     openable(args)?;
+    idle(args)?;
     let (tasks, said) = tasks(args)?;
-    let mut inputs = Vec::new();
-    if !args.noop {
-        inputs = plan_inputs(&args.input, &tasks)?;
-        plan_trees(&args.input_tree, &tasks, &mut inputs)?;
-        check_platforms(&inputs)?;
-    }
+    let mut inputs = plan_inputs(&args.input, &tasks)?;
+    plan_trees(&args.input_tree, &tasks, &mut inputs)?;
+    check_platforms(&inputs)?;
 
     let work = match ranks(args)? {
         Some(ranks) => Work::Ranks(command(args, &tasks)?, ranks),
@@ -189,6 +187,26 @@ fn openable(args: &JobArgs) -> Result<(), BuildError> {
     ];
     match others.into_iter().find(|(given, _)| args.open && *given) {
         Some((_, other)) => Err(BadJob::OpenWith(other).into()),
+        None => Ok(()),
+    }
+}
+
+/// Checks that a job whose tasks do nothing has nothing that they would do it with: it would be left
+/// out in silence.
+fn idle(args: &JobArgs) -> Result<(), BuildError> {
+    let inputs = !args.input.is_empty() || !args.input_tree.is_empty();
+    let prints = args.stdout.is_some() || args.stderr.is_some();
+    let others = [
+        (!args.command.is_empty(), "a command"),
+        (inputs, "input files"),
+        (!args.output_file.is_empty(), "output files"),
+        (args.stdin.is_some(), "standard input"),
+        (prints, "files for what it prints"),
+        (!args.env.is_empty(), "an environment"),
+        (args.checkpoint.is_some(), "checkpoints"),
+    ];
+    match others.into_iter().find(|(given, _)| args.noop && *given) {
+        Some((_, other)) => Err(BuildError::NoopWith(other)),
         None => Ok(()),
     }
 }

@@ -124,6 +124,58 @@ fn a_stream_has_a_file_of_its_own() {
 }
 
 #[test]
+fn the_file_of_a_stream_is_checked_with_each_item_in_its_name() {
+    let checked = |stdout: &str, items: &[&str]| {
+        let mut c = command();
+        c.outputs = vec!["out.txt".parse().unwrap(), "%{ITEM}.png".parse().unwrap()];
+        c.stdout = Capture::File(stdout.parse().unwrap());
+        let mut job = job(Work::Command(c));
+        job.tasks = TaskSet {
+            ids: IdSet::from_range(1, items.len() as u32),
+            items: items.iter().map(ToString::to_string).collect(),
+        };
+        job.check()
+    };
+
+    assert_eq!(checked("%{ITEM}.txt", &["a", "b/c", "d e"]), Ok(()));
+    for item in ["/abs/b", "../b", "b:c", "b//c"] {
+        let refused = checked("%{ITEM}.txt", &["a", item]).unwrap_err();
+        let BadJob::StreamName { task, stream, .. } = refused else {
+            panic!("{item}: {refused}");
+        };
+        assert_eq!((task, stream), (2, "standard output"), "{item}");
+    }
+    let twice = |name: &str| Err(BadJob::StreamFileTwice(name.into()));
+    assert_eq!(checked("%{ITEM}.txt", &["a", "out"]), twice("out.txt"));
+    assert_eq!(checked("a.png", &["b", "a"]), twice("a.png"));
+    assert_eq!(checked("a[1].png", &["b", "a[1]"]), twice("a[1].png"));
+
+    let mut c = command();
+    c.stderr = Capture::File("COM%{TASK_ID}".parse().unwrap());
+    let refused = job(Work::Command(c)).check().unwrap_err();
+    assert!(refused.to_string().contains("reserved"), "{refused}");
+}
+
+#[test]
+fn the_streams_of_tasks_that_are_added_are_checked_without_those_that_are_there() {
+    let mut c = command();
+    c.stdout = Capture::File("%{ITEM}".parse().unwrap());
+    let mut job = job(Work::Command(c));
+    job.tasks.items = ["a", "b", "c"].map(str::to_owned).to_vec();
+    assert_eq!(job.check(), Ok(()));
+
+    let added = |item: &str| {
+        job.check_streams_of(&TaskSet {
+            ids: IdSet::from_range(4, 4),
+            items: vec![item.to_owned()],
+        })
+    };
+    assert_eq!(added("d"), Ok(()));
+    let refused = added("/d").unwrap_err();
+    assert!(matches!(refused, BadJob::StreamName { task: 4, .. }));
+}
+
+#[test]
 fn each_kind_of_nonsense_is_refused() {
     let with = |change: fn(&mut CommandSpec)| {
         let mut c = command();

@@ -156,7 +156,7 @@ fn expand(
         outputs: spec
             .outputs
             .iter()
-            .map(|glob| glob.expand(values))
+            .map(|glob| glob.expand_pattern(values))
             .collect(),
         stdin: spec
             .stdin

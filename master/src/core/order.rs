@@ -186,15 +186,16 @@ impl Core {
             let hint = "only a job that was submitted with --open takes more, until it is closed or cancelled";
             return Ok(Err(Refusal::new(RefusalCode::Conflict, what, hint)));
         };
-        let new = match tasks.beside(&entry.spec.tasks) {
+        let new = tasks.beside(&entry.spec.tasks);
+        let checked = new.map_err(|bad| bad.to_string()).and_then(|new| {
+            let streams = entry.spec.check_streams_of(&new);
+            streams.map(|()| new).map_err(|bad| bad.to_string())
+        });
+        let new = match checked {
             Ok(new) => new,
             Err(bad) => {
                 let hint = format!("nothing was added; see `deskgrid task list {job}`");
-                return Ok(Err(Refusal::new(
-                    RefusalCode::Invalid,
-                    bad.to_string(),
-                    hint,
-                )));
+                return Ok(Err(Refusal::new(RefusalCode::Invalid, bad, hint)));
             }
         };
         if let Err(refusal) = check_tasks(&entry.spec, &new) {

@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use common::attempt::{APART_ARCHIVE, OutputFile};
-use common::path::{PortablePath, is_plain};
+use common::path::{PortablePath, plain, readable};
 use common::units::Bytes;
 use common::{Outcome, content};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
@@ -45,6 +45,8 @@ const EMPTY: &str = "a directory with nothing in it";
 #[derive(Debug)]
 pub(super) struct ExpectedOutputs {
     patterns: Vec<String>,
+    /// The path of each pattern that stands for one file or directory, without a slash at the end.
+    paths: Vec<Option<String>>,
     set: GlobSet,
     /// The pattern of each glob of the set.
     of: Vec<usize>,
@@ -128,11 +130,14 @@ impl ExpectedOutputs {
     pub(super) fn new(patterns: Vec<String>) -> Result<Self, String> {
         let mut set = GlobSetBuilder::new();
         let mut of = Vec::new();
+        let patterns: Vec<String> = patterns.into_iter().map(with_slashes).collect();
+        let path = |pattern: &String| plain(pattern.trim_end_matches('/'));
+        let paths: Vec<Option<String>> = patterns.iter().map(path).collect();
 
         for (at, pattern) in patterns.iter().enumerate() {
             let bare = pattern.trim_end_matches('/');
             let tree = format!("{bare}/**");
-            let all = match (is_plain(pattern), bare.len() < pattern.len()) {
+            let all = match (paths[at].is_some(), bare.len() < pattern.len()) {
                 (_, true) => vec![tree],
                 (true, false) => vec![pattern.clone(), tree],
                 (false, false) => vec![pattern.clone()],
@@ -148,6 +153,7 @@ impl ExpectedOutputs {
             .map_err(|error| format!("its output patterns make no sense: {error}"))?;
         Ok(Self {
             patterns,
+            paths,
             set,
             of,
             inputs: BTreeMap::new(),
@@ -190,7 +196,7 @@ impl ExpectedOutputs {
         }
 
         let missing = (0..self.patterns.len()).find(|at| !survey.matched.contains(at));
-        let missing = missing.map(|at| Outcome::MissingOutput(self.patterns[at].clone()));
+        let missing = missing.map(|at| Outcome::MissingOutput(readable(&self.patterns[at])));
         if missing.is_some() && succeeded {
             survey.warnings.insert(0, survey.others_in_words());
         }
@@ -248,8 +254,8 @@ impl ExpectedOutputs {
 
             let name = os::slashed(relative);
             let literal = |at: &usize| {
-                let pattern = self.patterns[*at].trim_end_matches('/');
-                name.as_deref() == Some(pattern)
+                let path = self.paths[*at].as_deref();
+                path.is_some() && name.as_deref() == path
             };
             // These files are not results, and are handled elsewhere.
             let ours = relative == Path::new(PROGRESS_FILE) || relative.starts_with(CHECKPOINT_DIR);
@@ -306,7 +312,7 @@ impl ExpectedOutputs {
     fn is_in_tree(&self, relative: &Path) -> bool {
         let hits = self.set.matches(relative).into_iter();
         hits.map(|at| self.of[at])
-            .any(|at| is_plain(&self.patterns[at]))
+            .any(|at| self.paths[at].is_some())
     }
 
     /// Whether the file is an input that the task left as it was.
@@ -320,6 +326,15 @@ impl ExpectedOutputs {
         let links = self.trees.iter().filter_map(PlacedTree::link);
         let mut same = links.filter(|(at, _)| at == relative);
         same.any(|(at, to)| std::fs::read_link(dir.join(at)).is_ok_and(|there| there == to))
+    }
+}
+
+/// Returns the pattern with slashes in the place of what an item has instead on this system.
+fn with_slashes(pattern: String) -> String {
+    if cfg!(windows) {
+        pattern.replace(r"[\]", "/")
+    } else {
+        pattern
     }
 }
 

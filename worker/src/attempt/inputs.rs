@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 
 use common::Outcome;
-use common::path::PortablePath;
+use common::path::{PortablePath, plain};
 use common::wire::worker::{Command, StagedInput, StagedKind};
 
 use super::fault;
@@ -46,7 +46,10 @@ impl Placing {
         let stdin = command.stdin.iter().map(|path| path.as_str().to_owned());
         Self {
             sharing,
-            own: command.outputs.iter().cloned().chain(stdin).collect(),
+            own: (command.outputs.iter())
+                .filter_map(|pattern| plain(pattern))
+                .chain(stdin)
+                .collect(),
         }
     }
 

@@ -197,6 +197,38 @@ fn a_disclosed_job_has_neither_deadline_nor_quorum() {
 }
 
 #[test]
+fn a_job_that_does_nothing_has_nothing_to_do_it_with() {
+    let desk = Desk::new();
+    let a = desk.path("a.dat");
+    for (words, other) in [
+        (["--input", &a], "input files"),
+        (["--input-tree", &a], "input files"),
+        (["--output-file", "o"], "output files"),
+        (["--stdin", "in"], "standard input"),
+        (["--stdout", "o"], "files for what it prints"),
+        (["--stderr", "none"], "files for what it prints"),
+        (["--env", "A=b"], "an environment"),
+        (["--checkpoint", "1m"], "checkpoints"),
+    ] {
+        let told = desk.wrong(&[&words[..], &["--noop"]].concat());
+        let whole = format!("do nothing (--noop), or have {other}: not both");
+        assert!(told.contains(&whole), "{words:?}: {told}");
+    }
+
+    let work = "output-file = [\"o\"]\ncheckpoint = \"1m\"\ncommand = [\"run\"]\n";
+    let both = desk.file("both.toml", &format!("noop = true\n{work}"));
+    let told = desk.wrong(&["--job-file", &both]);
+    assert!(told.contains("or have a command: not both"), "{told}");
+
+    // On the command line it takes the place of the file's work, and a command that of `noop`.
+    let file = desk.file("job.toml", work);
+    let job = desk.job(&["--job-file", &file, "--noop"]);
+    assert_eq!((job.work, job.rules.checkpoint), (Work::Noop, false));
+    let job = desk.job(&["--job-file", &both, "other"]);
+    assert_eq!(command(&job).argv[0].as_str(), "other");
+}
+
+#[test]
 fn automatic_limits_are_asked_for_where_a_deadline_reserves_time_and_nowhere_else() {
     let desk = Desk::new();
     let file = desk.file(
@@ -482,6 +514,28 @@ fn inputs_are_chosen_for_each_task() {
 }
 
 #[test]
+fn the_file_of_a_stream_is_checked_for_each_item() {
+    let desk = Desk::new();
+    let list = desk.file("l", "good\n/abs/b\n");
+    for (flag, stream) in [("--stdout", "output"), ("--stderr", "error")] {
+        let words = ["--each-line", &list, flag, "%{ITEM}.txt", "run"];
+        let wrong = desk.wrong(&words);
+        assert!(
+            wrong.contains(&format!("the standard {stream} of task 2"))
+                && wrong.contains("`/abs/b.txt`")
+                && wrong.contains("%{TASK_ID}.txt"),
+            "{wrong}"
+        );
+    }
+
+    let list = desk.file("l", "good\nout\n");
+    let words = "--stdout %{ITEM}.txt --output-file out.txt run".split(' ');
+    let words: Vec<&str> = ["--each-line", &list].into_iter().chain(words).collect();
+    let wrong = desk.wrong(&words);
+    assert!(wrong.contains("`out.txt` is to be the file of"), "{wrong}");
+}
+
+#[test]
 fn an_impossible_submission_is_refused_before_anything_is_sent() {
     let desk = Desk::new();
     let empty = desk.path("empty");
@@ -694,6 +748,58 @@ fn a_directory_as_an_input_stands_for_its_files_by_their_paths() {
         let whole = link::content::hash_bytes(b"tree/top");
         assert_eq!(inputs[1].source, InputSource::Shared(whole));
     }
+}
+
+#[test]
+fn the_name_of_a_directory_as_an_input_is_a_template_as_that_of_a_file_is() {
+    let desk = Desk::new();
+    std::fs::create_dir(desk.0.path().join("data")).unwrap();
+    desk.file("data/50%{x}", "");
+    let data = desk.path("data");
+    let list = desk.file("l", "a\nb/c\n");
+
+    let named = |words: &[&str], name: &str| {
+        let given = format!("{data}:{name}");
+        let words: Vec<&str> = (words.iter().copied())
+            .chain(["--input", &given, "run"])
+            .collect();
+        desk.submit(&words).map(|plan| {
+            let job = plan.spec(hashed);
+            command(&job).inputs[0].name.to_string()
+        })
+    };
+    let name = named(&["--array", "1-2"], "in-%{TASK_ID}/").unwrap();
+    assert_eq!(name, "in-%{TASK_ID}/50%%{x}");
+    let name = named(&["--each-line", &list], "%{ITEM}").unwrap();
+    assert_eq!(name, "%{ITEM}/50%%{x}");
+
+    let wrong = |words: &[&str], name: &str| named(words, name).unwrap_err().text();
+    let unknown = wrong(&[], "in-%{TASK}");
+    assert!(unknown.contains("is not a placeholder"), "{unknown}");
+    let up = wrong(&["--array", "1-2"], "../%{TASK_ID}");
+    assert!(up.contains("needs another name"), "{up}");
+    let file = format!("{}:in-%{{ITEM}}", desk.path("a.dat"));
+    for told in [
+        wrong(&["--array", "1-2"], "in-%{ITEM}"),
+        desk.wrong(&["--input", &file, "run"]),
+    ] {
+        assert!(told.contains("the job has no items"), "{told}");
+    }
+}
+
+#[test]
+fn a_directory_whose_names_are_too_long_together_is_refused_for_that() {
+    let desk = Desk::new();
+    std::fs::create_dir(desk.0.path().join("data")).unwrap();
+    for number in 0..600 {
+        desk.file(&format!("data/{number:0230}"), "");
+    }
+    let wrong = desk.wrong(&["--input", &desk.path("data"), "run"]);
+    assert!(
+        wrong.contains("the names of its files have more than 128 KiB")
+            && wrong.contains("--input-tree"),
+        "{wrong}"
+    );
 }
 
 #[test]

@@ -175,6 +175,7 @@ fn a_denied_permission_is_reported_with_the_cure() {
         "DESKGRID_JOIN",
     ];
     fails(with(&["127.0.0.1"]), 6, &nobody_to_ask);
+    fails(with(&["127.0.0.1", "--join", ""]), 6, &nobody_to_ask);
     fails(grid.as_user("fresh", ["login"]), 6, &["no identity in"]);
 
     let start = |listen: &str| {

@@ -316,6 +316,16 @@ fn tasks_run_in_a_fresh_directory_with_a_clean_environment() {
 }
 
 #[test]
+fn words_of_a_task_that_look_like_a_join_token_reach_it_as_they_were() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    let words = ["--join", "x", "--join=y", "--join", "", "--join="];
+    let job = grid.submit([&["--wait", "printf", "%s|"][..], &words].concat());
+    let printed = grid.deskgrid(["job", "cat", &job, "stdout"]).expect_code(0);
+    assert_eq!(printed.stdout, "--join|x|--join=y|--join||--join=|");
+}
+
+#[test]
 fn an_output_that_the_master_never_takes_fails_its_task_with_the_reason_and_frees_the_host() {
     let mut grid = Grid::with_master("max_blob_bytes = 100000");
     grid.worker("h1").start();
@@ -553,6 +563,162 @@ fn fetched_directories_can_sort_by_number_and_a_list_names_the_item_of_each_file
         assert_eq!(content.trim_end(), item);
     });
     assert_eq!(checked.count(), 12);
+}
+
+#[test]
+fn the_list_of_fetched_files_takes_the_place_of_no_other_file() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    let words = ["--output-file", "out.txt", "--wait", "--", "sh", "-c"];
+    let job = grid.submit([&words[..], &["echo result > out.txt"]].concat());
+
+    let into = grid.dir().join("results");
+    let to = into.to_str().expect("UTF-8");
+    let fetch = |manifest: &str, more: &[&str]| {
+        let words = ["job", "fetch", &job, "--into", to, "--manifest", manifest];
+        grid.deskgrid([&words[..], more].concat())
+    };
+    let out = into.join("out.txt");
+    let taken = out.to_str().expect("UTF-8");
+    let refused = fetch(taken, &["--force"]).expect_code(1).stderr;
+    assert!(
+        refused.contains("is the place of an output of task"),
+        "{refused}"
+    );
+    assert!(!into.exists(), "nothing was fetched");
+
+    let mine = grid.file("list.jsonl", "mine\n");
+    let list = mine.to_str().expect("UTF-8");
+    let read = || std::fs::read_to_string(&mine).expect("it is there");
+    let refused = fetch(list, &[]).expect_code(1).stderr;
+    assert!(
+        refused.contains("is there already, and is no list"),
+        "{refused}"
+    );
+    assert_eq!((read().as_str(), into.exists()), ("mine\n", false));
+
+    fetch(list, &["--force"]).expect_code(0);
+    assert!(read().contains("\"kept\":false"), "{}", read());
+    fetch(list, &[]).expect_code(0);
+    assert!(read().contains("\"kept\":true"), "{}", read());
+    let other = into.join("../results/out.txt");
+    fetch(other.to_str().expect("UTF-8"), &[]).expect_code(1);
+    let result = std::fs::read_to_string(&out).expect("fetched");
+    assert_eq!(result, "result\n");
+    fetch("/dev/null", &[]).expect_code(0);
+}
+
+#[test]
+fn padded_numbers_are_as_long_in_each_fetch_of_a_job() {
+    let mut grid = Grid::start();
+    grid.worker("h1").slots(4).start();
+    let tasks = ["--array", "1,8,1000", "--output-file", "o", "--wait"];
+    let job = grid.submit([&tasks[..], &["--", "touch", "o"]].concat());
+
+    let into = grid.dir().join("padded");
+    let to = into.to_str().expect("UTF-8");
+    for (chosen, there) in [
+        ("8", &["0008"][..]),
+        ("1", &["0001", "0008"][..]),
+        ("all", &["0001", "0008", "1000"][..]),
+    ] {
+        let fetch = ["job", "fetch", &job, "--into", to, "--pad"];
+        grid.deskgrid([&fetch[..], &["--tasks", chosen]].concat())
+            .expect_code(0);
+        let entries = std::fs::read_dir(&into).expect("it is there");
+        let names: BTreeSet<String> = entries
+            .map(|entry| entry.expect("an entry").file_name())
+            .map(|name| name.into_string().expect("UTF-8"))
+            .collect();
+        assert!(names.iter().eq(there), "{chosen}: {names:?}");
+    }
+}
+
+#[test]
+fn an_item_with_brackets_and_braces_names_its_output() {
+    let mut grid = Grid::start();
+    grid.worker("h1").slots(4).start();
+    let items = ["a[1]", "b[", "c]", "d{e}", "f!g,h"];
+    let list = grid.file("list.txt", items.join("\n"));
+    let list = list.to_str().expect("UTF-8");
+    let job = grid.submit([
+        "--each-line",
+        list,
+        "--output-file",
+        "%{ITEM}.png",
+        "--output-file",
+        "%{ITEM}/*",
+        "--wait",
+        "--",
+        "sh",
+        "-c",
+        "mkdir \"$0\" && echo one > \"$0.png\" && echo two > \"$0/x\"",
+        "%{ITEM}",
+    ]);
+
+    let into = grid.fetch(&job, "back");
+    for (task, item) in (1..).zip(items) {
+        for (name, content) in [(format!("{item}.png"), "one\n"), (format!("{item}/x"), "two\n")] {
+            let path = into.join(format!("{task}/{name}"));
+            let found = std::fs::read_to_string(path).expect("fetched");
+            assert_eq!(found, content, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_stream_whose_file_has_no_place_is_named_and_costs_a_fetch_nothing_else() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    // What a pattern matches is known only once the task has run.
+    let job = grid.submit([
+        "--array",
+        "1-2",
+        "--output-file",
+        "*.txt",
+        "--stdout",
+        "1.txt",
+        "--wait",
+        "--",
+        "sh",
+        "-c",
+        "echo printed; echo output > $0.txt",
+        "%{TASK_ID}",
+    ]);
+
+    let into = grid.dir().join("back");
+    let to = into.to_str().expect("UTF-8");
+    let fetch = ["job", "fetch", &job, "--into", to];
+    let told = grid.deskgrid(fetch).expect_code(0).stderr;
+    let words = format!("task {job}.1: its stdout is not fetched: another file of the task has");
+    assert!(told.contains(&words), "{told}");
+    let hint = format!("deskgrid job cat {job} stdout 1 shows it");
+    assert!(told.contains(&hint), "{told}");
+    assert_eq!(told.lines().count(), 1, "{told}");
+
+    let read = |name: &str| std::fs::read_to_string(into.join(name)).expect("fetched");
+    assert_eq!(
+        [read("1/1.txt"), read("2/1.txt"), read("2/2.txt")],
+        ["output\n", "printed\n", "output\n"]
+    );
+
+    let list = grid.file("items", "a\n/abs\n");
+    let list = list.to_str().expect("UTF-8");
+    let stdout = ["--stdout", "%{ITEM}.txt", "--", "true"];
+    let refused = grid
+        .deskgrid([&["submit", "--each-line", list][..], &stdout].concat())
+        .expect_code(2);
+    assert!(refused.stderr.contains("task 2"), "{refused:?}");
+    let open = ["submit", "--open", "--each-line"];
+    let good = grid.file("good", "a\n");
+    let good = good.to_str().expect("UTF-8");
+    let words = [&["--output", "quiet"][..], &open, &[good], &stdout].concat();
+    let job = grid.deskgrid(words).expect_code(0);
+    let job = job.stdout.trim();
+    let refused = grid
+        .deskgrid(["submit", "--into", job, "--each-line", list])
+        .expect_code(2);
+    assert!(refused.stderr.contains("task 3"), "{refused:?}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use rustix::fs::{CWD, Mode};
 
 use super::*;
+use common::path::escaped;
 
 struct Place {
     dir: tempfile::TempDir,
@@ -103,6 +104,28 @@ fn content_and_executability_come_along() {
         fs::read_to_string(place.blobs.path_of(&file.blob)).unwrap(),
         "#!/bin/sh\n"
     );
+}
+
+#[test]
+fn what_a_pattern_has_in_brackets_is_part_of_a_name() {
+    let place = Place::new();
+    for name in ["a[1].png", "a1.png", "d{e}/f", "d{e}/[", "!g,h"] {
+        place.write(name, name);
+    }
+    let found = |patterns: &[&str]| place.collect(patterns, true);
+
+    let file = escaped("a[1]") + ".png";
+    assert_eq!(found(&[&file]), (vec!["a[1].png".to_owned()], None));
+    let tree = escaped("d{e}");
+    assert_eq!(found(&[&tree]).0, ["d{e}/[", "d{e}/f"]);
+    assert_eq!(found(&[&(tree.clone() + "/")]).0, ["d{e}/[", "d{e}/f"]);
+    assert_eq!(found(&[&(tree + "/?")]).0, ["d{e}/[", "d{e}/f"]);
+    assert_eq!(found(&[&escaped("!g,h")]).0, ["!g,h"]);
+
+    for missing in ["a[b", "a]b", "a{b", "a}b"] {
+        let wanted = Some(Outcome::MissingOutput(format!("{missing}*")));
+        assert_eq!(found(&[&(escaped(missing) + "*")]).1, wanted);
+    }
 }
 
 #[test]
