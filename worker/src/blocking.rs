@@ -84,7 +84,7 @@ mod tests {
 
     /// The priority of the calling thread.
     fn nice() -> i32 {
-        rustix::process::getpriority_process(Some(rustix::thread::gettid())).unwrap()
+        rustix::process::getpriority_process(Some(rustix::thread::gettid())).expect("it is there")
     }
 
     #[tokio::test]

@@ -268,11 +268,7 @@ impl JobArgs {
             if here.is_empty() { file } else { here }
         }
 
-        let file = if self.noop {
-            file.without_work()
-        } else {
-            file
-        };
+        let file = if self.noop { file.without_work() } else { file };
         let bag_here = self.array.is_some() || self.each_line.is_some() || self.from_json.is_some();
         let bag = if bag_here {
             JobArgs::default()

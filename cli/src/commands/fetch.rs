@@ -231,9 +231,7 @@ pub(super) async fn run(
         into: into.dir.clone(),
         files: planned.iter().map(file).collect(),
         unfinished: unfinished.by_state(),
-        warnings: (outputs.iter().flat_map(warned))
-            .chain(unplaced)
-            .collect(),
+        warnings: (outputs.iter().flat_map(warned)).chain(unplaced).collect(),
     };
     if let Some(file) = &into.manifest {
         manifest::check(file, &document.files, into.force, &earlier)?;
@@ -489,8 +487,7 @@ fn wanted(
         for file in &output.files {
             let name = file.path.as_str();
             let path = base.join(&file.path);
-            let apart =
-                is_archive(name) && output.warnings.iter().any(|said| tells_of(said, name));
+            let apart = is_archive(name) && output.warnings.iter().any(|said| tells_of(said, name));
             let Entry::Vacant(free) = all.entry(path.clone()) else {
                 leave(format!("it left `{name}` twice: only one is fetched"));
                 continue;

@@ -393,11 +393,7 @@ mod tests {
     fn a_token_in_a_file_from_windows_is_the_text_of_its_first_line() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("token");
-        for content in [
-            "dg1.x",
-            "\u{feff}dg1.x\r\nhow to use it\r\n",
-            "\n dg1.x\n",
-        ] {
+        for content in ["dg1.x", "\u{feff}dg1.x\r\nhow to use it\r\n", "\n dg1.x\n"] {
             std::fs::write(&file, content).unwrap();
             assert_eq!(in_file(&file).unwrap(), "dg1.x", "{content:?}");
         }

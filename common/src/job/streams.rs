@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{BadJob, Capture, CommandSpec, JobSpec, TaskSet};
+use super::{BadJob, CommandSpec, JobSpec, TaskSet};
 use crate::ids::{AttemptId, Incarnation, JobId, TaskId};
 use crate::path::{PortablePath, plain};
 use crate::template::TemplateValues;

@@ -256,7 +256,10 @@ fn a_submission_that_is_sent_twice_with_one_key_is_one_job() {
         (json!({"command": ["true"], "retries": 1.0}), 201),
         (json!({"command": ["x"], "timeout": "soon"}), 422),
         (json!({"command": ["%{ITEM}"]}), 422),
-        (json!({"command": ["x"], "items": ["/a"], "stdout": "%{ITEM}"}), 422),
+        (
+            json!({"command": ["x"], "items": ["/a"], "stdout": "%{ITEM}"}),
+            422,
+        ),
         (json!({"noop": true, "output-file": ["out.txt"]}), 422),
         (json!({}), 422),
     ] {

@@ -658,7 +658,10 @@ fn an_item_with_brackets_and_braces_names_its_output() {
 
     let into = grid.fetch(&job, "back");
     for (task, item) in (1..).zip(items) {
-        for (name, content) in [(format!("{item}.png"), "one\n"), (format!("{item}/x"), "two\n")] {
+        for (name, content) in [
+            (format!("{item}.png"), "one\n"),
+            (format!("{item}/x"), "two\n"),
+        ] {
             let path = into.join(format!("{task}/{name}"));
             let found = std::fs::read_to_string(path).expect("fetched");
             assert_eq!(found, content, "{name}");
