@@ -96,7 +96,7 @@ impl Scheduler {
                     .hosts
                     .table
                     .get(host)
-                    .is_some_and(|host| stays(host, *kept));
+                    .is_some_and(|host| stays(host, *kept, takes));
             if stays != *kept {
                 self.hosts.reserve(*host, takes, stays, self.now);
             }
@@ -257,6 +257,10 @@ impl Scheduler {
             .get(&host)
             .and_then(|host| host.claim(takes));
         if claim.is_none() {
+            let job = self.jobs.table.get_mut(&id);
+            if let Some(gang) = job.and_then(|job| job.gang.as_mut()) {
+                gang.seats.remove(&host);
+            }
             return false;
         }
 
@@ -559,10 +563,12 @@ impl Scheduler {
     }
 }
 
-/// Whether a gang goes on holding a host that runs none of its ranks.
-fn stays(host: &Host, kept: bool) -> bool {
+/// Whether a gang whose ranks have this demand goes on holding a host that runs none of them. One
+/// that it only begins to hold must have room for a rank: its owner may lend less than before.
+fn stays(host: &Host, kept: bool, takes: Demand) -> bool {
     let there = host.liveness != Liveness::Lost && host.presence != Presence::Left;
-    there && (kept || host.liveness == Liveness::Alive && host.owner.lets_run())
+    let usable = host.liveness == Liveness::Alive && host.owner.lets_run();
+    there && (kept || usable && host.claim(takes).is_some())
 }
 
 fn at(seconds: f64) -> Time {
