@@ -532,6 +532,50 @@ fn a_full_share_holds_back_disclosed_but_not_requested_tasks() {
     );
 }
 
+fn share(world: &mut World, full: bool) -> Vec<Effect> {
+    let user = "anna".into();
+    world.send(Event::ShareFull { user, full })
+}
+
+#[test]
+fn a_retried_dropped_task_heeds_the_share_as_it_is_now() {
+    for full in [false, true] {
+        let mut world = world();
+        share(&mut world, !full);
+        let draft = world.job(3).policy("FCFSxNEED").user("anna");
+        let job = draft.disclosed().submit();
+        let host = world.host(1).joins();
+        request(&mut world, job, [1]);
+        world.send(Event::UnrequestedCancelled { job });
+
+        share(&mut world, full);
+        let tasks = IdSet::from_range(2, 3);
+        world.send(Event::JobRetried { job, tasks });
+        let attempt = world.attempt_on(host);
+        let effects = world.ends(host, attempt, Outcome::Succeeded, s(1));
+        assert_eq!(begun(&effects).is_empty(), full, "{effects:?}");
+        if full {
+            assert_eq!(begun(&share(&mut world, false)), [2]);
+        }
+    }
+}
+
+#[test]
+fn a_disclosed_task_whose_result_is_lost_heeds_the_share_as_it_is_now() {
+    let mut world = world();
+    let draft = world.job(1).policy("FCFSxNEED").user("anna");
+    let job = draft.disclosed().submit();
+    let host = world.host(1).joins();
+    let first = world.attempt_on(host);
+    world.ends(host, first, Outcome::Succeeded, s(1));
+
+    share(&mut world, true);
+    let tasks = vec![(1, first.number)];
+    let effects = world.send(Event::ResultsGone { job, tasks });
+    assert_eq!(begun(&effects), [], "{effects:?}");
+    assert_eq!(begun(&share(&mut world, false)), [1]);
+}
+
 #[test]
 fn a_requested_task_runs_again_after_its_result_is_lost() {
     let mut world = world();
