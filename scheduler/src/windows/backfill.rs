@@ -150,9 +150,10 @@ impl Scheduler {
             .filter_map(|rank| self.jobs.table.get(&rank.job))
             .filter(does)
             .collect();
-        if let Some(job) = jobs.iter().find(|job| job.rules.checkpoint) {
-            // A task that keeps its state makes use of the whole gap.
-            let index = job.alternatives(&|_: &u32| true).next()?;
+        // A task that keeps its state makes use of the whole gap.
+        let next = |job: &&Job| job.alternatives_on(host.id, &self.hosts).next();
+        let mut kept = jobs.iter().filter(|job| job.rules.checkpoint);
+        if let Some((job, index)) = kept.find_map(|job| Some((job, next(job)?))) {
             return Some(Filler {
                 job: job.rank.job,
                 index,
@@ -168,7 +169,7 @@ impl Scheduler {
         let mut candidates = Vec::new();
 
         for (job, law) in &laws {
-            for index in job.alternatives(&|_: &u32| true) {
+            for index in job.alternatives_on(host.id, &self.hosts) {
                 let failed = job.killed_s(index);
                 let done = done_by(length, law.as_ref(), failed);
                 if done >= LEAST_DONE {

@@ -5,7 +5,7 @@ use common::attempt::{Outcome, Phase};
 use common::host::Loan;
 use common::needs::Offers;
 use common::view::TaskState;
-use common::{AttemptId, HostId, JobId, Span};
+use common::{AttemptId, HostId, JobId, Span, TaskId};
 use scheduler::effect::{EndReason, Gap, Refused, StartReason};
 use scheduler::policy::width::WidthChoice;
 use scheduler::{Effect, Event, Settings, Sharing};
@@ -261,6 +261,49 @@ fn a_host_that_was_recorded_to_stay_idle_for_so_long_gets_the_task_that_makes_th
 
     let (_, effects) = world.job(2).policy("WINDOWS:limits=learned").asks();
     assert_eq!(limit(&effects), None, "nothing is known of its owner");
+}
+
+fn benching() -> World {
+    World::with(Settings {
+        benching: true,
+        ..Settings::default()
+    })
+}
+
+#[test]
+fn a_window_is_not_given_to_a_task_that_failed_on_its_host() {
+    let mut world = benching();
+    let host = known_of(&mut world, 600, 6_000);
+    world.send(Event::HostWindows {
+        host,
+        windows: windows(400_000.0),
+    });
+    world.host(2).joins();
+    let draft = world.job(4).policy("WINDOWS:limits=learned").retries(3);
+    draft.submit();
+
+    let first = world.attempt_on(host);
+    let effects = world.fails(host, first);
+    let second = world.attempt_on(host);
+    assert_ne!(second.task, first.task, "{effects:?}");
+}
+
+#[test]
+fn a_gap_is_not_filled_with_a_task_that_failed_on_its_host() {
+    let mut world = benching();
+    let host = known(&mut world, 100, 1_000);
+    lend(&mut world, host, 1, 36_000);
+    let other = world.host(2).joins();
+    let busy = world.job(1).policy("FCFS").submit();
+    assert_eq!(world.attempt_on(other).task.job, busy);
+
+    lend(&mut world, host, 200, 36_000);
+    let job = world.job(3).policy("FCFS").retries(3).submit();
+    let first = world.attempt_on(host);
+    assert_eq!(first.task, TaskId::new(job, 1));
+    let effects = world.fails(host, first);
+    let second = world.attempt_on(host);
+    assert_eq!(second.task, TaskId::new(job, 2), "{effects:?}");
 }
 
 #[test]
