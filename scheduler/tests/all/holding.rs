@@ -211,8 +211,8 @@ fn a_preempted_attempt_is_stopped_if_no_more_can_be_frozen() {
     assert_eq!(world.books(host).len(), 2);
     world.moves(host, Phase::Running);
 
-    // The fourth, which is expected after the third, runs in the other one.
-    let effects = request(&mut world, job, [2]);
+    // The second, the next one by index, runs in the other one.
+    let effects = request(&mut world, job, [4]);
     assert_eq!(held(&effects).0.len(), 1, "{effects:?}");
 
     let effects = request(&mut world, other, [1]);

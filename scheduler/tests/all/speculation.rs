@@ -94,6 +94,29 @@ fn requested_tasks_go_first_then_disclosed_ones_in_their_order() {
 }
 
 #[test]
+fn disclosed_tasks_before_a_requested_one_go_by_index_or_last_where_need_counts() {
+    for (policy, then) in [
+        ("FCFSxFCFS", [1, 3, 4]),
+        ("SRPTxFCFS", [1, 3, 4]),
+        ("FCFSxNEED", [3, 4, 1]),
+        ("SRPTxNEED", [3, 4, 1]),
+    ] {
+        let mut world = world();
+        let job = world.job(4).policy(policy).disclosed().submit();
+        request(&mut world, job, [2]);
+        let (host, effects) = world.host(1).joins_with();
+        let mut order = begun(&effects);
+        for _ in 0..3 {
+            order.extend(done(&mut world, host));
+        }
+
+        let order: Vec<u32> = order.into_iter().map(|(_, index)| index).collect();
+        assert_eq!(order[0], 2, "{policy}");
+        assert_eq!(order[1..], then, "{policy}");
+    }
+}
+
+#[test]
 fn a_request_takes_the_place_of_the_disclosed_task_that_loses_least() {
     let mut world = world();
     let job = world.job(4).policy("FCFSxFCFS").disclosed().submit();
