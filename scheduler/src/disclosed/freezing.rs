@@ -54,6 +54,14 @@ impl Host {
     }
 }
 
+impl Job {
+    /// Whether no attempt at this task goes on.
+    fn stands_still(&self, index: u32) -> bool {
+        let record = self.records.get(&index);
+        record.is_some_and(|record| record.live.iter().all(|copy| copy.suspended))
+    }
+}
+
 impl Scheduler {
     /// Freezes those of these attempts of a host for another task that it can hold
     /// (`Host::freezes`). Returns which.
@@ -175,7 +183,7 @@ impl Scheduler {
     }
 
     /// Returns the frozen attempt of a host that is thawed first: one of a requested task, with the
-    /// longest run time.
+    /// longest run time. What would take its user beyond the bound of running tasks stays frozen.
     fn next_to_thaw(&self, id: HostId, disclosed: bool) -> Option<AttemptId> {
         let host = self
             .hosts
@@ -186,12 +194,20 @@ impl Scheduler {
             let job = self.jobs.table.get(&attempt.task.job);
             job.is_some_and(|job| !job.only_disclosed(attempt.task.index))
         };
+        let may_run = |attempt: &AttemptId| {
+            let job = self.jobs.table.get(&attempt.task.job);
+            job.is_none_or(|job| {
+                let room = self.jobs.lines.shares.room(job.user);
+                room != Some(0) || !job.stands_still(attempt.task.index)
+            })
+        };
         // What it has in memory is still counted: it needs a slot and its processors.
         let fits = |load: &HostAttempt| host.has_room_without(load.takes, &[load], &[]);
         let frozen = host
             .books
             .iter()
-            .filter(|(_, load)| load.frozen && !load.stopping && fits(load));
+            .filter(|(_, load)| load.frozen && !load.stopping && fits(load))
+            .filter(|(attempt, _)| may_run(attempt));
         let frozen = frozen.map(|(attempt, load)| (needed(attempt), load.ran, Reverse(*attempt)));
 
         frozen

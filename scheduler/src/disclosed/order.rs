@@ -158,14 +158,19 @@ impl Scheduler {
         }
     }
 
-    /// Registers a job again after tasks of it were reopened.
+    /// Registers a job again after tasks of it were reopened. Meanwhile it may have missed that the
+    /// user's share is full, or has room again.
     pub(crate) fn meet_again(&mut self, id: JobId) {
         let speculates = self.jobs.table.get(&id).is_some_and(Job::speculates);
         let Some(user) = self.jobs.user(id).filter(|_| speculates) else {
             return;
         };
-        if let Some(speculator) = self.jobs.speculators.get_mut(&user) {
+        if let Some(speculator) = self.jobs.speculators.get_mut(&user)
+            && let Some(job) = self.jobs.table.get_mut(&id)
+        {
             speculator.jobs.insert(id);
+            job.hold_back(speculator.full);
+            self.jobs.lines.sync(job);
         }
         self.expect_of(&user, MOST_BEFORE as usize + 1);
     }

@@ -25,8 +25,12 @@ use crate::state::speculation::TaskTurn;
 /// The number of attempts, in preemption order, that may be on unsuitable hosts before all are
 /// searched.
 const TRIES: u32 = 8;
-/// The number of waiting jobs in a row that may find no room before the others are skipped.
+/// The number of searches in a row that may find no room before the other waiting jobs are skipped.
 const PATIENCE: u32 = 64;
+/// The number of waiting jobs in a row that may be passed, searched for or not: of one user, whose
+/// other jobs are skipped then, and of all.
+const PASSED_OF_ONE: u32 = 256;
+const PASSED: u32 = 1_024;
 /// The interval between searches for room for a gang while no more hosts are free than before.
 const LOOK: Span = Span::from_secs(1);
 
@@ -53,6 +57,41 @@ struct Preemptor {
     overtakes: bool,
 }
 
+/// The waiting jobs that found no room since one did.
+#[derive(Default)]
+struct InVain {
+    /// The number of them for which hosts were searched.
+    searched: u32,
+    passed: u32,
+    /// The class of ranks of the latest one, and the number of those passed in it.
+    latest: Option<(bool, bool, u32)>,
+    of_one: u32,
+}
+
+impl InVain {
+    /// Whether further jobs are looked at.
+    fn goes_on(&self) -> bool {
+        self.searched < PATIENCE && self.passed < PASSED
+    }
+
+    /// Counts a job. Returns the rank after which the next one is looked for: the last one of its
+    /// user where there were many of that user.
+    fn pass(&mut self, rank: Rank) -> Rank {
+        let class = rank.class();
+        if self.latest.replace(class) != Some(class) {
+            self.of_one = 0;
+        }
+
+        self.passed += 1;
+        self.of_one += 1;
+        if self.of_one < PASSED_OF_ONE {
+            rank
+        } else {
+            Rank::last_of(class)
+        }
+    }
+}
+
 impl Scheduler {
     /// Preempts running tasks for waiting ones that go before them.
     pub(crate) fn make_room(&mut self, fx: &mut Vec<Effect>) {
@@ -64,14 +103,12 @@ impl Scheduler {
         // Tasks of a kind come in rank order: if the first one finds no room, the others find none.
         let mut hopeless: Vec<PreemptorClass> = Vec::new();
         let mut last = None;
-        let mut in_vain = 0;
+        let mut in_vain = InVain::default();
         let mut coming = self.slots_coming();
         let mut ranks_asked = false;
 
-        while let Some(rank) = after(&self.jobs.lines.waiting, last).filter(|_| in_vain < PATIENCE)
-        {
-            last = Some(rank);
-            in_vain += 1;
+        while let Some(rank) = after(&self.jobs.lines.waiting, last).filter(|_| in_vain.goes_on()) {
+            last = Some(in_vain.pass(rank));
             if self.jobs.gangs.contains(&rank.job) && !std::mem::replace(&mut ranks_asked, true) {
                 // Only for the first gang: those behind it would take the hosts that it waits for.
                 if self.make_room_for_ranks(rank.job, fx) {
@@ -96,6 +133,7 @@ impl Scheduler {
             let Some(claim) = self.claim(rank.job, kind.overtakes) else {
                 continue;
             };
+            in_vain.searched += 1;
             let Some(chosen) = self.candidates(&claim) else {
                 hopeless.push(kind);
                 continue;
@@ -106,7 +144,7 @@ impl Scheduler {
             }
 
             last = None;
-            in_vain = 0;
+            in_vain = InVain::default();
             coming = self.slots_coming();
             hopeless.clear();
             self.rank_standing();

@@ -21,6 +21,7 @@ use crate::prediction::reservation::ObservedRun;
 use crate::prediction::widths::of_ranks;
 use crate::protocol::effect::{Effect, EndReason};
 use crate::state::foresight::Foresight;
+use crate::state::gang::KeptSlot;
 use crate::state::host::{Host, Liveness, Presence};
 use crate::state::job::Job;
 use crate::state::job::waiting;
@@ -63,8 +64,8 @@ impl Scheduler {
 
     /// Releases the slots of `Jobs::kept`, reserved for waiting gangs, which are decided on anew.
     pub(crate) fn release_kept(&mut self) {
-        for (host, takes) in std::mem::take(&mut self.jobs.kept) {
-            self.hosts.reserve(host, takes, false, self.now);
+        for kept in std::mem::take(&mut self.jobs.kept) {
+            self.hosts.reserve(kept.host, kept.takes, false, self.now);
         }
     }
 
@@ -96,7 +97,7 @@ impl Scheduler {
                     .hosts
                     .table
                     .get(host)
-                    .is_some_and(|host| stays(host, *kept));
+                    .is_some_and(|host| stays(host, *kept, takes));
             if stays != *kept {
                 self.hosts.reserve(*host, takes, stays, self.now);
             }
@@ -257,6 +258,10 @@ impl Scheduler {
             .get(&host)
             .and_then(|host| host.claim(takes));
         if claim.is_none() {
+            let job = self.jobs.table.get_mut(&id);
+            if let Some(gang) = job.and_then(|job| job.gang.as_mut()) {
+                gang.seats.remove(&host);
+            }
             return false;
         }
 
@@ -495,17 +500,18 @@ impl Scheduler {
             fx.extend(self.foretell(id, &holdout));
         }
 
-        for id in free.iter().take(holdout.hosts as usize) {
-            if self.hosts.has_room(*id, takes) {
-                self.hosts.reserve(*id, takes, true, self.now);
-                self.jobs.kept.push((*id, takes));
+        for host in free.iter().copied().take(holdout.hosts as usize) {
+            if self.hosts.has_room(host, takes) {
+                self.hosts.reserve(host, takes, true, self.now);
+                let gang = id;
+                self.jobs.kept.push(KeptSlot { host, takes, gang });
             }
         }
     }
 
     /// Lets a job that is expected to end in time have the hosts reserved for gangs before it
     /// (backfill); returns these hosts.
-    pub(crate) fn let_pass(&mut self, id: JobId) -> Vec<(HostId, Demand)> {
+    pub(crate) fn let_pass(&mut self, id: JobId) -> Vec<KeptSlot> {
         if self.jobs.kept.is_empty() {
             return Vec::new();
         }
@@ -529,40 +535,42 @@ impl Scheduler {
             return Vec::new();
         };
         let stretch = self.foresight.curves().stretch;
-        let in_time = |(host, _): &&(HostId, Demand)| {
+        let in_time = |kept: &&KeptSlot| {
             let task_s = |host| {
                 let on = self.foresight.as_reported(host);
                 Foresight::task_s(on, work, 1.0, self.settings.start_cost) * stretch
             };
             self.hosts
                 .table
-                .get(host)
+                .get(&kept.host)
                 .is_some_and(|host| self.now.secs() + task_s(host) <= until.secs())
         };
-        let open: Vec<(HostId, Demand)> = self.jobs.kept.iter().filter(in_time).copied().collect();
-        for (host, takes) in &open {
-            self.hosts.reserve(*host, *takes, false, self.now);
+        let open: Vec<KeptSlot> = self.jobs.kept.iter().filter(in_time).copied().collect();
+        for kept in &open {
+            self.hosts.reserve(kept.host, kept.takes, false, self.now);
         }
 
         open
     }
 
     /// Reserves the hosts again that were not taken.
-    pub(crate) fn close_again(&mut self, open: Vec<(HostId, Demand)>) {
-        for (id, takes) in open {
-            if self.hosts.has_room(id, takes) {
-                self.hosts.reserve(id, takes, true, self.now);
-            } else if let Some(at) = self.jobs.kept.iter().position(|kept| *kept == (id, takes)) {
+    pub(crate) fn close_again(&mut self, open: Vec<KeptSlot>) {
+        for slot in open {
+            if self.hosts.has_room(slot.host, slot.takes) {
+                self.hosts.reserve(slot.host, slot.takes, true, self.now);
+            } else if let Some(at) = self.jobs.kept.iter().position(|kept| *kept == slot) {
                 self.jobs.kept.swap_remove(at);
             }
         }
     }
 }
 
-/// Whether a gang goes on holding a host that runs none of its ranks.
-fn stays(host: &Host, kept: bool) -> bool {
+/// Whether a gang whose ranks have this demand goes on holding a host that runs none of them. One
+/// that it only begins to hold must have room for a rank: its owner may lend less than before.
+fn stays(host: &Host, kept: bool, takes: Demand) -> bool {
     let there = host.liveness != Liveness::Lost && host.presence != Presence::Left;
-    there && (kept || host.liveness == Liveness::Alive && host.owner.lets_run())
+    let usable = host.liveness == Liveness::Alive && host.owner.lets_run();
+    there && (kept || usable && host.claim(takes).is_some())
 }
 
 fn at(seconds: f64) -> Time {

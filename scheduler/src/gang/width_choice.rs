@@ -154,7 +154,7 @@ impl Scheduler {
 
     /// Returns the hosts of `Jobs::kept`.
     pub(crate) fn kept_hosts(&self) -> Vec<HostId> {
-        self.jobs.kept.iter().map(|(host, _)| *host).collect()
+        self.jobs.kept.iter().map(|kept| kept.host).collect()
     }
 
     /// Whether the host can start an attempt together with those of other hosts.

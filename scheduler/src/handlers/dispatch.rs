@@ -468,7 +468,8 @@ impl Starter<'_> {
                 } else {
                     None
                 };
-                let better = there.and_then(|host| job.makes_the_most_of(host, self.now));
+                let better =
+                    there.and_then(|host| job.makes_the_most_of(host, self.hosts, self.now));
                 let next = match better {
                     Some(index) => job.take_waiting(index).map(|why| (index, why)),
                     None => job.pop_for(host, self.hosts),

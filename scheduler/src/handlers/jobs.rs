@@ -424,6 +424,7 @@ impl Scheduler {
         job.line_up_again(&gone, self.jobs.arrivals);
         self.jobs.arrivals += u64::from(job.speculation.is_some());
         self.jobs.lines.sync(job);
+        self.meet_again(id);
         fx.push(Effect::TasksReopened {
             job: id,
             tasks: gone,

@@ -75,6 +75,15 @@ impl Gang {
     }
 }
 
+/// A slot reserved for a rank of a gang that waits for more hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KeptSlot {
+    pub(crate) host: HostId,
+    /// The `Demand` of the rank.
+    pub(crate) takes: Demand,
+    pub(crate) gang: JobId,
+}
+
 impl Job {
     /// Sets its `width`, while none of its ranks was tried.
     pub(crate) fn widen(&mut self, ranks: u32) {

@@ -28,7 +28,7 @@ use crate::protocol::effect::{CopyReason, EndReason, StartReason};
 use crate::protocol::event::Tried;
 use crate::state::after::Waits;
 use crate::state::blame::Blame;
-use crate::state::gang::Gang;
+use crate::state::gang::{Gang, KeptSlot};
 use crate::state::host::{Host, Hosts};
 use crate::state::pool::PoolId;
 use crate::state::promise::{Promise, Slack};
@@ -905,8 +905,8 @@ pub(crate) struct Jobs {
     pub(crate) parked: BTreeSet<JobId>,
     /// Gangs that are not settled and wait for no other job.
     pub(crate) gangs: BTreeSet<JobId>,
-    /// Hosts with room reserved for a rank of a waiting gang, one entry for each rank.
-    pub(crate) kept: Vec<(HostId, Demand)>,
+    /// The slots reserved for ranks of waiting gangs, one entry for each rank.
+    pub(crate) kept: Vec<KeptSlot>,
     /// Attempts that backfill reserved slots, with their hosts; they are preempted when the slot is
     /// needed.
     pub(crate) fillers: BTreeMap<AttemptId, HostId>,

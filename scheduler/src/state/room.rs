@@ -210,7 +210,9 @@ impl Host {
     /// Whether an attempt of this demand would find room if the reservation for another were
     /// released.
     pub(crate) fn has_room_beside(&self, takes: Demand, reserved: Demand) -> bool {
-        let free = self.left_room().plus(Room::of(reserved));
+        // The owner may lend less by now than is taken and reserved.
+        let others = self.reserved.minus(Room::of(reserved));
+        let free = self.lent_room().minus(self.books.taken()).minus(others);
         !self.saved.bars(takes) && free.holds(takes) > 0
     }
 

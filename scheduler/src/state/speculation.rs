@@ -49,7 +49,7 @@ impl Speculator {
 }
 
 /// The requested tasks of a job, and the order in which the others are expected to be needed: by
-/// index.
+/// index, under `Disclosed::Need` from the expected next one on.
 #[derive(Debug)]
 pub(crate) struct Speculation {
     answer: Batchactive,
@@ -271,10 +271,11 @@ impl Speculation {
         }
 
         let again = tried.iter();
+        let next = self.expected();
         let new = fresh
-            .first_beyond(self.next, &self.requested)
+            .first_beyond(next, &self.requested)
             .or_else(|| fresh.first_beyond(0, &self.requested));
-        let passed = |index: &u32| (*index < self.next, *index);
+        let passed = |index: &u32| (*index < next, *index);
         let index = again.chain(new).min_by_key(passed)?;
 
         Some(self.turn(index, Span::ZERO))

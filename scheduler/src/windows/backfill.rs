@@ -11,7 +11,6 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use common::needs::Demand;
 use common::{AttemptId, HostId, JobId, Span, Speed, TaskId, Time};
 
 use crate::policy::ordering::Rank;
@@ -19,6 +18,7 @@ use crate::prediction::lessons::FIRST_RUNS;
 use crate::prediction::predict::rate_of;
 use crate::prediction::reservation::{self, GapCandidate, LearnedLaw, RunTimes};
 use crate::protocol::effect::{Effect, Gap, StartReason};
+use crate::state::gang::KeptSlot;
 use crate::state::host::Host;
 use crate::state::job::Job;
 use crate::state::scheduler::Scheduler;
@@ -39,8 +39,8 @@ const EARLY: f64 = 0.02;
 struct WindowSlot {
     host: HostId,
     until: Time,
-    /// The gang for which it is reserved, and what one of its ranks takes.
-    kept_for: Option<(JobId, Demand)>,
+    /// The reservation for a gang that it is.
+    kept_for: Option<KeptSlot>,
 }
 
 /// The task that makes the most of a gap.
@@ -79,16 +79,13 @@ impl Scheduler {
     /// Returns the slots that are free for a limited time.
     fn gaps(&self) -> Vec<WindowSlot> {
         let now = self.now;
-        let holding = self.jobs.gangs.iter().filter_map(|id| {
-            let held = self.jobs.table.get(id)?.gang.as_ref()?.holdout?;
-            Some((now + Span::from_secs_f64(held.left_s(now.secs())), *id))
-        });
-        let first = holding.min();
-        let kept = first.into_iter().flat_map(|(until, id)| {
-            self.jobs.kept.iter().map(move |(host, takes)| WindowSlot {
-                host: *host,
-                until,
-                kept_for: Some((id, *takes)),
+        let kept = self.jobs.kept.iter().filter_map(|kept| {
+            let gang = self.jobs.table.get(&kept.gang)?.gang.as_ref()?;
+            let left_s = gang.holdout?.left_s(now.secs());
+            Some(WindowSlot {
+                host: kept.host,
+                until: now + Span::from_secs_f64(left_s),
+                kept_for: Some(*kept),
             })
         });
 
@@ -124,7 +121,7 @@ impl Scheduler {
         };
         let fits = |job: &Job| match slot.kept_for {
             None => host.room_for(job.demand) > 0,
-            Some((_, takes)) => host.has_room_beside(job.demand, takes),
+            Some(kept) => host.has_room_beside(job.demand, kept.takes),
         };
         // A gang is not made to wait for what its user expects to take longer, whatever earlier tasks took.
         let may_end = |job: &Job| {
@@ -150,9 +147,10 @@ impl Scheduler {
             .filter_map(|rank| self.jobs.table.get(&rank.job))
             .filter(does)
             .collect();
-        if let Some(job) = jobs.iter().find(|job| job.rules.checkpoint) {
-            // A task that keeps its state makes use of the whole gap.
-            let index = job.alternatives(&|_: &u32| true).next()?;
+        // A task that keeps its state makes use of the whole gap.
+        let next = |job: &&Job| job.alternatives_on(host.id, &self.hosts).next();
+        let mut kept = jobs.iter().filter(|job| job.rules.checkpoint);
+        if let Some((job, index)) = kept.find_map(|job| Some((job, next(job)?))) {
             return Some(Filler {
                 job: job.rank.job,
                 index,
@@ -168,7 +166,7 @@ impl Scheduler {
         let mut candidates = Vec::new();
 
         for (job, law) in &laws {
-            for index in job.alternatives(&|_: &u32| true) {
+            for index in job.alternatives_on(host.id, &self.hosts) {
                 let failed = job.killed_s(index);
                 let done = done_by(length, law.as_ref(), failed);
                 if done >= LEAST_DONE {
@@ -224,14 +222,9 @@ impl Scheduler {
             return;
         }
 
-        if let Some((_, takes)) = kept_for {
-            self.hosts.reserve(host, takes, false, self.now);
-            if let Some(at) = self
-                .jobs
-                .kept
-                .iter()
-                .position(|kept| *kept == (host, takes))
-            {
+        if let Some(slot) = kept_for {
+            self.hosts.reserve(host, slot.takes, false, self.now);
+            if let Some(at) = self.jobs.kept.iter().position(|kept| *kept == slot) {
                 self.jobs.kept.swap_remove(at);
             }
         }
@@ -240,7 +233,7 @@ impl Scheduler {
         let why = StartReason::Gap(Gap {
             left,
             done,
-            kept_for: kept_for.map(|(gang, _)| gang),
+            kept_for: kept_for.map(|kept| kept.gang),
         });
         let (mut starter, jobs) = self.starter();
         let Some(job) = jobs.table.get_mut(&filler.job) else {

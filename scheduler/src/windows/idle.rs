@@ -7,7 +7,7 @@ use common::{HostId, JobId, Span, Time};
 
 use crate::policy::admission::Reckoning;
 use crate::prediction::reservation::{LearnedLaw, Outlook, RunTimes, Window, Windows};
-use crate::state::host::Host;
+use crate::state::host::{Host, Hosts};
 use crate::state::job::Job;
 use crate::state::scheduler::Scheduler;
 
@@ -50,9 +50,21 @@ impl Scheduler {
                     .iter()
                     .any(|(of, other, _)| (of, other) == (&id, task))
             };
-            let free = |task: &u32| *task != index && !fixed(task);
+            // Whoever gives a task away gets this one, on the other host.
+            let swaps = |task: &u32| {
+                let mut with = starts
+                    .iter()
+                    .filter(|(of, other, _)| (of, other) == (&id, task));
+                with.all(|(.., there)| !job.shuns(index, *there, &self.hosts))
+            };
+            let free = |task: &u32| {
+                *task != index
+                    && !fixed(task)
+                    && !job.shuns(*task, host.id, &self.hosts)
+                    && swaps(task)
+            };
             let waiting: Vec<u32> = std::iter::once(index)
-                .chain(job.alternatives(&free))
+                .chain(job.alternatives(free))
                 .collect();
             let Some(better) = job.best(&waiting, &absence, host.speed.factor()) else {
                 continue;
@@ -79,21 +91,22 @@ impl Job {
     }
 
     /// Returns the waiting task that should make the most of a host's window, if enough is known;
-    /// among equals the next one.
-    pub(crate) fn makes_the_most_of(&self, host: &Host, now: Time) -> Option<u32> {
-        let waiting: Vec<u32> = self.alternatives(&|_: &u32| true).collect();
+    /// among equals the next one. Tasks that are kept from the host do not count.
+    pub(crate) fn makes_the_most_of(&self, host: &Host, hosts: &Hosts, now: Time) -> Option<u32> {
+        let waiting: Vec<u32> = self.alternatives_on(host.id, hosts).collect();
         self.best(&waiting, &host.absence(now)?, host.speed.factor())
+    }
+
+    /// Returns some of the waiting tasks that may go to this host.
+    pub(crate) fn alternatives_on(&self, host: HostId, hosts: &Hosts) -> impl Iterator<Item = u32> {
+        self.alternatives(move |task| !self.shuns(*task, host, hosts))
     }
 
     /// Returns some of the waiting tasks that pass `free`: those that had attempts, and the next
     /// one that had none.
-    pub(crate) fn alternatives(&self, free: &impl Fn(&u32) -> bool) -> impl Iterator<Item = u32> {
-        let tried = self
-            .requeued
-            .iter()
-            .filter(|task| free(task))
-            .take(MOST_TASKS);
+    fn alternatives(&self, free: impl Fn(&u32) -> bool) -> impl Iterator<Item = u32> {
         let fresh = self.stack.sorted(&self.fresh).find(|task| free(task));
+        let tried = self.requeued.iter().filter(free).take(MOST_TASKS);
         tried.chain(fresh)
     }
 

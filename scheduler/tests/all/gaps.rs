@@ -1,12 +1,16 @@
 //! Time that is over before a task has to be done: hosts that their owners lend until a given time,
 //! and hosts that are kept for jobs of several ranks.
 
+use std::collections::BTreeMap;
+
 use common::attempt::{Outcome, Phase};
 use common::host::Loan;
+use common::job::Rules;
 use common::needs::Offers;
 use common::view::TaskState;
-use common::{AttemptId, HostId, JobId, Span};
+use common::{AttemptId, HostId, IdSet, JobId, Span, TaskId};
 use scheduler::effect::{EndReason, Gap, Refused, StartReason};
+use scheduler::event::Bag;
 use scheduler::policy::width::WidthChoice;
 use scheduler::{Effect, Event, Settings, Sharing};
 
@@ -263,6 +267,49 @@ fn a_host_that_was_recorded_to_stay_idle_for_so_long_gets_the_task_that_makes_th
     assert_eq!(limit(&effects), None, "nothing is known of its owner");
 }
 
+fn benching() -> World {
+    World::with(Settings {
+        benching: true,
+        ..Settings::default()
+    })
+}
+
+#[test]
+fn a_window_is_not_given_to_a_task_that_failed_on_its_host() {
+    let mut world = benching();
+    let host = known_of(&mut world, 600, 6_000);
+    world.send(Event::HostWindows {
+        host,
+        windows: windows(400_000.0),
+    });
+    world.host(2).joins();
+    let draft = world.job(4).policy("WINDOWS:limits=learned").retries(3);
+    draft.submit();
+
+    let first = world.attempt_on(host);
+    let effects = world.fails(host, first);
+    let second = world.attempt_on(host);
+    assert_ne!(second.task, first.task, "{effects:?}");
+}
+
+#[test]
+fn a_gap_is_not_filled_with_a_task_that_failed_on_its_host() {
+    let mut world = benching();
+    let host = known(&mut world, 100, 1_000);
+    lend(&mut world, host, 1, 36_000);
+    let other = world.host(2).joins();
+    let busy = world.job(1).policy("FCFS").submit();
+    assert_eq!(world.attempt_on(other).task.job, busy);
+
+    lend(&mut world, host, 200, 36_000);
+    let job = world.job(3).policy("FCFS").retries(3).submit();
+    let first = world.attempt_on(host);
+    assert_eq!(first.task, TaskId::new(job, 1));
+    let effects = world.fails(host, first);
+    let second = world.attempt_on(host);
+    assert_eq!(second.task, TaskId::new(job, 2), "{effects:?}");
+}
+
 #[test]
 fn a_promise_counts_on_a_host_until_its_loan_ends_and_again_from_the_next_one_on() {
     let mut world = World::new();
@@ -443,6 +490,48 @@ fn a_host_that_is_kept_for_ranks_is_used_until_they_start_and_they_start_no_late
             )
         );
     }
+}
+
+#[test]
+fn a_gap_is_told_with_the_job_of_ranks_for_which_its_own_host_is_kept() {
+    let (mut o, teacher) = taught(3);
+    let first = o.submit_with(exactly(3), |rules| rules.needs.network = true);
+    let second = HostId(4);
+    let offers = Offers {
+        network: false,
+        ..Offers::default()
+    };
+    o.send(Event::HostOffers {
+        host: second,
+        offers: Box::new(offers),
+    });
+    o.joins(second.0);
+    let other = o.submit(exactly(2), "AVG");
+    assert!(o.places(first).is_empty() && o.places(other).is_empty());
+
+    o.jobs += 1;
+    let rules = Rules {
+        policy: "FCFS".into(),
+        ..Rules::default()
+    };
+    let effects = o.send(Event::JobSubmitted {
+        job: JobId(o.jobs),
+        bag: Box::new(Bag::new(IdSet::from_range(1, 2), rules)),
+        tested: None,
+    });
+    let gaps = starts(&effects)
+        .into_iter()
+        .map(|(host, _, why)| match why {
+            StartReason::Gap(gap) => (host, gap.kept_for),
+            other => panic!("{other}"),
+        });
+    let gaps: BTreeMap<HostId, Option<JobId>> = gaps.collect();
+
+    let busy: Vec<HostId> = o.places(teacher).into_values().map(|at| at.0).collect();
+    let idle = (1..=3).map(HostId).find(|host| !busy.contains(host));
+    let idle = idle.expect("two of three are busy");
+    let expected = BTreeMap::from([(idle, Some(first)), (second, Some(other))]);
+    assert_eq!(gaps, expected);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use common::attempt::{HeldAttempt, Outcome, Phase};
 use common::view::{HostState, TaskState};
 use common::{AttemptId, HostId, IdSet, JobId, TaskId};
-use scheduler::{Effect, Event, Scheduler, Settings};
+use scheduler::{Effect, Event, Scheduler, Settings, Sharing};
 
 use crate::speculation::{often_drops_the_rest, request, world};
 use crate::world::{World, ended, held, s, starts, stopped};
@@ -211,8 +211,8 @@ fn a_preempted_attempt_is_stopped_if_no_more_can_be_frozen() {
     assert_eq!(world.books(host).len(), 2);
     world.moves(host, Phase::Running);
 
-    // The fourth, which is expected after the third, runs in the other one.
-    let effects = request(&mut world, job, [2]);
+    // The second, the next one by index, runs in the other one.
+    let effects = request(&mut world, job, [4]);
     assert_eq!(held(&effects).0.len(), 1, "{effects:?}");
 
     let effects = request(&mut world, other, [1]);
@@ -243,6 +243,43 @@ fn a_requested_frozen_task_resumes_before_waiting_tasks() {
 
     let effects = world.ends(host, first, Outcome::Succeeded, s(30));
     assert_eq!(begun(&effects), [2]);
+}
+
+#[test]
+fn a_frozen_attempt_stays_so_while_its_user_is_at_the_bound() {
+    let mut world = World::with(Settings {
+        sharing: Some(Sharing {
+            most_running_each: Some(1),
+            ..Sharing::default()
+        }),
+        ..Settings::default()
+    });
+    let host = world.host(1).slots(2).holds_frozen(1).joins();
+    let ann = world.job(1).user("ann").policy("FCFS").submit();
+    let draft = world.job(2).user("ben").policy("FCFSxFCFS");
+    let ben = draft.disclosed().submit();
+    world.moves(host, Phase::Running);
+
+    let of = |world: &World, job, index| {
+        let task = TaskId::new(job, index);
+        let books = world.books(host);
+        let mut own = books.into_iter().filter(|attempt| attempt.task == task);
+        own.next().expect("it is live")
+    };
+    let first = of(&world, ben, 1);
+    let effects = request(&mut world, ben, [2]);
+    assert_eq!(
+        held(&effects).0,
+        [(host, first, Some(TaskId::new(ben, 2)))],
+        "{effects:?}"
+    );
+
+    let attempt = of(&world, ann, 1);
+    let effects = world.succeeds(host, attempt);
+    assert_eq!(held(&effects).1, [], "ben runs one task already");
+    let attempt = of(&world, ben, 2);
+    let effects = world.succeeds(host, attempt);
+    assert_eq!(held(&effects).1, [first]);
 }
 
 #[test]
@@ -530,6 +567,50 @@ fn a_full_share_holds_back_disclosed_but_not_requested_tasks() {
         .len(),
         1
     );
+}
+
+fn share(world: &mut World, full: bool) -> Vec<Effect> {
+    let user = "anna".into();
+    world.send(Event::ShareFull { user, full })
+}
+
+#[test]
+fn a_retried_dropped_task_heeds_the_share_as_it_is_now() {
+    for full in [false, true] {
+        let mut world = world();
+        share(&mut world, !full);
+        let draft = world.job(3).policy("FCFSxNEED").user("anna");
+        let job = draft.disclosed().submit();
+        let host = world.host(1).joins();
+        request(&mut world, job, [1]);
+        world.send(Event::UnrequestedCancelled { job });
+
+        share(&mut world, full);
+        let tasks = IdSet::from_range(2, 3);
+        world.send(Event::JobRetried { job, tasks });
+        let attempt = world.attempt_on(host);
+        let effects = world.ends(host, attempt, Outcome::Succeeded, s(1));
+        assert_eq!(begun(&effects).is_empty(), full, "{effects:?}");
+        if full {
+            assert_eq!(begun(&share(&mut world, false)), [2]);
+        }
+    }
+}
+
+#[test]
+fn a_disclosed_task_whose_result_is_lost_heeds_the_share_as_it_is_now() {
+    let mut world = world();
+    let draft = world.job(1).policy("FCFSxNEED").user("anna");
+    let job = draft.disclosed().submit();
+    let host = world.host(1).joins();
+    let first = world.attempt_on(host);
+    world.ends(host, first, Outcome::Succeeded, s(1));
+
+    share(&mut world, true);
+    let tasks = vec![(1, first.number)];
+    let effects = world.send(Event::ResultsGone { job, tasks });
+    assert!(begun(&effects).is_empty(), "{effects:?}");
+    assert_eq!(begun(&share(&mut world, false)), [1]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use common::attempt::{Outcome, Phase};
 use common::host::Loan;
+use common::needs::{Capacity, Needs, Offers};
 use common::view::{JobState, TaskState};
 use common::{HostId, IdSet, JobId, Span, TaskId};
 use scheduler::effect::{CancelReason, EndReason};
@@ -93,6 +94,29 @@ fn requested_tasks_go_first_then_disclosed_ones_in_their_order() {
 }
 
 #[test]
+fn disclosed_tasks_before_a_requested_one_go_by_index_or_last_where_need_counts() {
+    for (policy, then) in [
+        ("FCFSxFCFS", [1, 3, 4]),
+        ("SRPTxFCFS", [1, 3, 4]),
+        ("FCFSxNEED", [3, 4, 1]),
+        ("SRPTxNEED", [3, 4, 1]),
+    ] {
+        let mut world = world();
+        let job = world.job(4).policy(policy).disclosed().submit();
+        request(&mut world, job, [2]);
+        let (host, effects) = world.host(1).joins_with();
+        let mut order = begun(&effects);
+        for _ in 0..3 {
+            order.extend(done(&mut world, host));
+        }
+
+        let order: Vec<u32> = order.into_iter().map(|(_, index)| index).collect();
+        assert_eq!(order[0], 2, "{policy}");
+        assert_eq!(order[1..], then, "{policy}");
+    }
+}
+
+#[test]
 fn a_request_takes_the_place_of_the_disclosed_task_that_loses_least() {
     let mut world = world();
     let job = world.job(4).policy("FCFSxFCFS").disclosed().submit();
@@ -171,6 +195,68 @@ fn nothing_makes_room_for_a_task_beyond_its_users_bound() {
     // At the bound, a task may still take the place of its own user's.
     request(&mut world, ben, [2]);
     assert_eq!(world.attempt_on(second).task, TaskId::new(ben, 2));
+}
+
+#[test]
+fn a_requested_task_gets_room_behind_many_jobs_of_a_user_at_the_bound() {
+    let mut world = World::with(Settings {
+        sharing: Some(Sharing {
+            most_running_each: Some(1),
+            ..Sharing::default()
+        }),
+        ..Settings::default()
+    });
+    let ann = world.job(1).user("ann").policy("FCFS").submit();
+    let first = world.host(1).joins();
+    for _ in 0..300 {
+        world.job(1).user("ann").policy("FCFS").submit();
+    }
+    let draft = world.job(1).user("carl").policy("FCFSxFCFS");
+    let carl = draft.disclosed().submit();
+    let second = world.host(2).joins();
+    assert_eq!(world.attempt_on(second).task.job, carl);
+
+    let ben = world.job(1).user("ben").policy("FCFS").submit();
+    assert_eq!(world.attempt_on(second).task.job, ben);
+    assert_eq!(world.attempt_on(first).task.job, ann);
+}
+
+#[test]
+fn a_requested_task_gets_room_behind_many_jobs_that_wait_for_another_host() {
+    let mut world = world();
+    let joins = |world: &mut World, host, gpus| {
+        let capacity = Capacity {
+            cores: 1,
+            memory_mib: 4_096,
+            gpus,
+        };
+        let offers = Offers {
+            capacity,
+            ..Offers::default()
+        };
+        world.send(Event::HostOffers {
+            host: HostId(host),
+            offers: Box::new(offers),
+        });
+        world.host(host).joins()
+    };
+    let large = |world: &mut World| {
+        let needs = Needs::parse(["gpu=1"]).expect("needs");
+        world.job(1).policy("FCFS").needs(needs).submit()
+    };
+
+    let first = joins(&mut world, 1, 1);
+    let running = large(&mut world);
+    assert_eq!(world.attempt_on(first).task.job, running);
+    for _ in 0..100 {
+        large(&mut world);
+    }
+
+    let disclosed = world.job(1).policy("FCFSxFCFS").disclosed().submit();
+    let second = joins(&mut world, 2, 0);
+    assert_eq!(world.attempt_on(second).task.job, disclosed);
+    let plain = world.job(1).policy("FCFS").submit();
+    assert_eq!(world.attempt_on(second).task.job, plain);
 }
 
 #[test]

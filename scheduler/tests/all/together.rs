@@ -415,6 +415,72 @@ fn a_returned_rank_takes_another_host_or_waits_for_one() {
     assert_eq!(o.all_ready(job), 2, "none of them had begun");
 }
 
+/// An office of three PCs, with a gang of two ranks on the first two, and a task of another job on
+/// the second slot of the first one.
+fn beside_another_job() -> (Office, JobId) {
+    let mut o = Office::new();
+    o.joins_with(1, 2);
+    let other = o.bag(1, |_| ());
+    assert_eq!(o.places(other)[&1].0, HostId(1));
+    o.joins(2);
+    let job = o.submit(exactly(2), "AVG");
+    assert_eq!(o.places(job).len(), 2);
+    o.joins(3);
+    (o, job)
+}
+
+/// The rank of this job on the host, with its attempt.
+fn rank_on(o: &Office, job: JobId, host: u32) -> (u32, AttemptId) {
+    let places = o.places(job);
+    let mut there = places.iter().filter(|(_, place)| place.0 == HostId(host));
+    let (rank, place) = there.next().expect("a rank is there");
+    (*rank, place.1)
+}
+
+/// The owner of the host lends so many slots from now on; `None`: nothing.
+fn lends(o: &mut Office, host: u32, slots: Option<u32>) {
+    let reason = YieldReason::InUse;
+    let owner = match slots {
+        Some(slots) => OwnerState::Sharing(reason, slots),
+        None => OwnerState::Present(reason),
+    };
+    let host = HostId(host);
+    o.send(Event::OwnerChanged { host, owner });
+}
+
+#[test]
+fn a_returned_rank_does_not_wait_for_a_host_that_its_owner_lends_to_another_job_only() {
+    let (mut o, job) = beside_another_job();
+    let (rank, attempt) = rank_on(&o, job, 1);
+    lends(&mut o, 1, Some(1));
+    o.send(Event::AttemptsReturned {
+        host: HostId(1),
+        attempts: vec![attempt],
+    });
+    assert_eq!(o.places(job)[&rank].0, HostId(3));
+
+    lends(&mut o, 1, Some(2));
+    let bag = o.bag(1, |_| ());
+    assert_eq!(o.places(bag)[&1].0, HostId(1), "the gang has another host");
+}
+
+#[test]
+fn a_returned_rank_does_not_wait_for_a_held_host_that_lends_less_since() {
+    let (mut o, job) = beside_another_job();
+    let (done, _) = rank_on(&o, job, 1);
+    let (rank, attempt) = rank_on(&o, job, 2);
+    o.all_ready(job);
+    o.ends(job, done, Outcome::Succeeded);
+
+    lends(&mut o, 1, Some(1));
+    lends(&mut o, 2, None);
+    o.send(Event::AttemptsReturned {
+        host: HostId(2),
+        attempts: vec![attempt],
+    });
+    assert_eq!(o.places(job)[&rank].0, HostId(3));
+}
+
 #[test]
 fn cancelling_any_rank_cancels_the_job_and_frees_its_hosts() {
     let mut o = Office::of(2);
