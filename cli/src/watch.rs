@@ -71,7 +71,7 @@ impl<'a> WayBack<'a> {
 
     async fn try_once(&self) -> Result<Client, LinkError> {
         let connecting = async {
-            let entered = crate::session::enter(self.state).await;
+            let entered = Box::pin(crate::session::enter(self.state)).await;
             entered.map(|(client, _)| client)
         };
         let Some(left) = self.left() else {

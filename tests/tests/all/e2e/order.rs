@@ -473,7 +473,7 @@ fn an_item_that_no_host_could_be_sent_is_refused_and_the_hosts_go_on() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(1).start();
     let short = grid.file("short", "a\n");
-    let long = grid.file("long", &format!("{}\n", "x".repeat(300_000)));
+    let long = grid.file("long", format!("{}\n", "x".repeat(300_000)));
     let [short, long] = [&short, &long].map(|file| file.to_str().expect("a path"));
     let told = ["102400 at most", "put long lists into an input file"];
     let command = ["--", "echo", "%{ITEM}"];

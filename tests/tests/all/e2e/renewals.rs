@@ -17,11 +17,14 @@ const LIFE: Duration = Duration::from_secs(12);
 /// The longest wait for anything.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// A master in this process: what stops it once it is dropped, and its end.
+type RunningMaster = (oneshot::Sender<()>, JoinHandle<Result<(), MasterError>>);
+
 /// A grid whose certificates are short-lived.
 struct ShortLived {
     grid: Grid,
     runtime: Runtime,
-    master: Option<(oneshot::Sender<()>, JoinHandle<Result<(), MasterError>>)>,
+    master: Option<RunningMaster>,
 }
 
 impl ShortLived {
