@@ -204,7 +204,7 @@ impl Cache {
     pub(crate) async fn whole(self: &Arc<Self>, blob: BlobRef) -> Option<Pinned> {
         let pinned = self.pin(blob)?;
         let look = move || pinned.is_whole().map(|whole| whole.then_some(pinned));
-        yielding(look).await.ok()?.ok()?
+        off(look).await.ok()?.ok()?
     }
 
     /// Returns the contents of this size and more, those that were used last, at most so many.
@@ -381,7 +381,9 @@ impl Pinned {
             return Ok(true);
         }
 
-        let found = link::content::copy_hashing(&mut File::open(&path)?, &mut io::sink())?;
+        // A thread of its own is for what is read: most content has not changed.
+        let hash = || link::content::copy_hashing(&mut File::open(&path)?, &mut io::sink());
+        let found = yielded(hash)??;
         if found != self.blob {
             self.discard();
             return Ok(false);

@@ -534,7 +534,6 @@ async fn a_host_that_waits_for_approval_is_listed_with_the_command_that_lets_it_
     );
 
     revoke(&master, "pc").await;
-    identities(&master, Request::Approve { name: "pc".into() }).await;
     assert!(state_of(&master, "pc").await.1.contains("revoked"));
 }
 

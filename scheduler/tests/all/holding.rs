@@ -159,7 +159,7 @@ fn a_frozen_attempt_is_not_charged_for_the_loss_of_its_host() {
 
     assert_eq!(
         (world.task_state(job, 1), world.task_state(job, 3)),
-        (TaskState::Disclosed, TaskState::Failed)
+        (TaskState::Running, TaskState::Failed)
     );
 }
 

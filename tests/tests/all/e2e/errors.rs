@@ -36,7 +36,7 @@ fn a_reader_that_goes_away_changes_no_exit_code_and_ends_what_would_print_on() {
         &["job", "list", "--all"][..],
         &["task", "list", "1"],
         &["--output", "quiet", "task", "list", "1"],
-        &["job", "cat", "1"],
+        &["job", "cat", "1", "stdout"],
         &["events", "--after", "0"],
         &["completions", "bash"],
     ] {
