@@ -932,8 +932,10 @@ pub(crate) struct Lines {
     pub(crate) alarms: BTreeSet<(Time, JobId)>,
     /// The recent `RecentUse` of each user.
     pub(crate) shares: Shares,
-    /// The cached `QueueSums` of the work ahead in a long queue.
+    /// The cached `QueueSums` of the work ahead in a long queue, for views.
     pub(crate) sums: RefCell<Option<QueueSums>>,
+    /// The same for predictions that steps note: what they learn must not depend on views.
+    pub(crate) noted_sums: RefCell<Option<QueueSums>>,
 }
 
 impl Lines {
