@@ -632,6 +632,24 @@ fn replay(fleet: &Fleet) {
 }
 
 #[test]
+fn estimates_whose_sum_is_beyond_all_numbers_break_nothing() {
+    for policy in ["deskgrid", "FCFS", "PROMISE"] {
+        let mut world = World::new();
+        world.host(1).joins();
+        let mut bag = world.job(2).policy(policy).bag();
+        bag.terms.estimates = vec![Span(1 << 63); 2];
+        let job = JobId(1);
+        world.send(Event::JobSubmitted {
+            job,
+            bag: Box::new(bag),
+            tested: None,
+        });
+        world.work_off();
+        assert!(world.job_state(job).settled(), "{policy}");
+    }
+}
+
+#[test]
 fn looks_at_a_long_queue_change_nothing_of_what_is_learned() {
     let learned = |looks: bool| {
         let mut world = World::new();

@@ -366,6 +366,15 @@ fn the_result_that_counts_is_not_said_to_agree_with_itself() {
 }
 
 #[test]
+fn a_quorum_of_more_results_than_can_be_counted_threefold_is_waited_for() {
+    let mut court = Court::new(1, u32::MAX, false);
+    court.hosts(2);
+    court.run(|_, _| TRUTH);
+    assert_eq!((court.said.len(), court.failed.len()), (2, 0));
+    assert_eq!(court.state(), JobState::Running);
+}
+
+#[test]
 fn tasks_whose_results_are_compared_take_nothing_of_their_users_bound_and_share() {
     let sharing = Sharing {
         most_running_each: Some(2),
