@@ -1,6 +1,7 @@
 //! What it costs to say when each of a list's waiting jobs should start: a hundred of them, behind
 //! full hosts. Prints the processor time of one list and of one job alone, by the number of hosts,
-//! for bags and for jobs of several ranks.
+//! for bags and for jobs of several ranks. And what it costs to say when most of the hosts should be
+//! free.
 //!
 //! Run with `cargo bench -p scheduler --bench starts`. Of several rounds the best one counts.
 
@@ -49,6 +50,26 @@ fn main() {
             );
         }
     }
+
+    for hosts in sizes {
+        let (scheduler, _) = full(*hosts, false);
+        let best = (0..ROUNDS)
+            .map(|_| wait_cost(&scheduler, hosts / 10 * 9))
+            .min();
+        println!(
+            "{hosts:6} hosts  wait for nine in ten of them {:>10.1?}",
+            best.unwrap_or_default()
+        );
+    }
+}
+
+/// The time that it takes to say when this many hosts should be free.
+fn wait_cost(scheduler: &Scheduler, wanted: u32) -> Duration {
+    let began = Instant::now();
+    let told = scheduler.predict_hosts(wanted, Time(100_000_000));
+    let took = began.elapsed();
+    assert!(told.hosts >= wanted, "there are as many");
+    took
 }
 
 fn cost(scheduler: &Scheduler, jobs: &[JobId]) -> Duration {

@@ -1,6 +1,6 @@
 //! The cost of an event while one host is idle that no waiting job can use, on a grid that is full
 //! otherwise: the processor time of a heartbeat by the number of waiting jobs, which fifty users
-//! share.
+//! share. And the cost of a submission on an idle grid, beside a job of another user that may not start.
 //!
 //! Run with `cargo bench -p scheduler --bench unwanted`. Of several rounds the best one counts.
 
@@ -19,7 +19,7 @@ use clock::clock;
 use common::host::OwnerState;
 use common::job::Rules;
 use common::needs::{Needs, Offers};
-use common::{HostId, IdSet, JobId, Speed, Time};
+use common::{HostId, IdSet, JobId, Span, Speed, Time};
 use scheduler::estimates::Estimator;
 use scheduler::event::{Bag, Terms};
 use scheduler::{Event, Settings, Sharing};
@@ -45,6 +45,56 @@ fn main() {
             beat.unwrap_or_default()
         );
     }
+
+    let sizes = if bench {
+        &[1_000, 10_000][..]
+    } else {
+        &[20][..]
+    };
+    for hosts in sizes {
+        let submitted = (0..ROUNDS).map(|_| beside_a_bound(*hosts)).min();
+        println!(
+            "{hosts:6} idle hosts    submission of half as many tasks {:>10.1?}",
+            submitted.unwrap_or_default()
+        );
+    }
+}
+
+/// The processor time of a submission of tasks for half of so many idle hosts, while a job of another
+/// user waits who runs as many tasks as she may.
+fn beside_a_bound(hosts: u32) -> Duration {
+    let sharing = Sharing {
+        most_running: [("ann".to_owned(), 1)].into(),
+        ..Sharing::default()
+    };
+    let settings = Settings {
+        sharing: Some(sharing),
+        ..Settings::default()
+    };
+    let mut scheduler = grid::of_hosts(hosts, settings);
+    let mut fx = Vec::new();
+    let bag = |user: &str, tasks: u32| {
+        let rules = Rules {
+            estimate: Some(Span::from_secs(600)),
+            ..Rules::default()
+        };
+        let mut bag = Bag::new(IdSet::from_range(1, tasks), rules);
+        user.clone_into(&mut bag.terms.estimator.user);
+        Box::new(bag)
+    };
+    let submitted = |job: u32, bag| Event::JobSubmitted {
+        job: JobId(job),
+        bag,
+        tested: None,
+    };
+    scheduler.step(Time(1), submitted(1, bag("ann", 2)), &mut fx);
+    fx.clear();
+
+    let began = clock();
+    scheduler.step(Time(2), submitted(2, bag("ben", hosts / 2)), &mut fx);
+    let took = clock() - began;
+    assert!(fx.len() > 1, "it is admitted, and tasks start");
+    took
 }
 
 /// The processor time of a heartbeat while so many jobs wait.

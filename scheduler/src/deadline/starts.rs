@@ -108,7 +108,7 @@ impl Scheduler {
             in_time &= job
                 .promise
                 .is_none_or(|promise| entry.finish <= promise.deadline);
-            // The calendar has more room for a user whose results are still compared: they count as running.
+            // The bound as it is counted for starts, whatever the calendar makes of it.
             let left = rooms.entry(job.user);
             let left = left.or_insert_with(|| self.jobs.lines.shares.may_start(job.user));
             if *left > 0

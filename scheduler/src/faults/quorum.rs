@@ -37,7 +37,7 @@ impl Job {
         let Some(OpenVotes { ballot, wanted }) = record.question.as_deref() else {
             return 0;
         };
-        let enough = ballot.votes().len() >= (MOST_RESULTS * wanted) as usize;
+        let enough = ballot.votes().len() >= MOST_RESULTS.saturating_mul(*wanted) as usize;
         let missing = if enough { 0 } else { ballot.missing(*wanted) };
         missing.saturating_sub(
             record
@@ -383,7 +383,7 @@ impl Scheduler {
         }
         if record.live.is_empty()
             && question.ballot.pending() == 0
-            && results >= (MOST_RESULTS * size) as usize
+            && results >= MOST_RESULTS.saturating_mul(size) as usize
         {
             let most = u32::try_from(results).unwrap_or(u32::MAX);
             return self.give_up(task, Settled::NoQuorum(most), fx);

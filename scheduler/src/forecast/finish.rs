@@ -180,7 +180,11 @@ impl Scheduler {
             return;
         }
 
+        let lines = &self.jobs.lines;
+        lines.sums.swap(&lines.noted_sums);
         let prediction = self.uncorrected(job, self.now);
+        lines.sums.swap(&lines.noted_sums);
+
         if let (Some(prediction), Some(job)) = (prediction, self.jobs.table.get_mut(&id)) {
             job.plan.note(stage, self.now, prediction);
         }

@@ -114,7 +114,7 @@ impl Scheduler {
         self.thaw(false, fx);
         let kept = |jobs: &Jobs| !jobs.kept.is_empty() || !jobs.fillers.is_empty();
         while (!self.hosts.index.all.ready.is_empty() || kept(&self.jobs) && passing < PASSING)
-            && let Some(rank) = self.next_to_place(&vain, &mut asked)
+            && let Some((rank, alone)) = self.next_to_place(&vain, &mut asked)
         {
             if rank.disclosed() && !std::mem::replace(&mut thawed, true) {
                 self.thaw(true, fx);
@@ -124,7 +124,7 @@ impl Scheduler {
 
             passing += u32::from(self.hosts.index.all.ready.is_empty());
             let before = fx.len();
-            let again = self.place_job(rank.job, fx);
+            let again = self.place_in_turn(rank.job, alone, fx);
             if again || fx.len() > before {
                 asked.claims_changed();
             }
@@ -142,8 +142,9 @@ impl Scheduler {
     }
 
     /// Returns the next job with waiting tasks for which something can be done: its pool has a host with
-    /// room, or its tasks are large, so that room could be saved up.
-    fn next_to_place(&self, vain: &VainPools, asked: &mut ShareWalk) -> Option<Rank> {
+    /// room, or its tasks are large, so that room could be saved up. Tells whether no other user's job is
+    /// asked before it is done with.
+    fn next_to_place(&self, vain: &VainPools, asked: &mut ShareWalk) -> Option<(Rank, bool)> {
         // What gangs hold may pass to any job.
         let kept = !self.jobs.kept.is_empty() || !self.jobs.fillers.is_empty();
         let saves = self.may_save();
@@ -151,7 +152,9 @@ impl Scheduler {
             kept || !pool.places.ready.is_empty()
                 || pool.serves_without_room(saves && !vain.contains(&id))
         });
-        self.jobs.lines.next_turn(&line, asked)
+        let rank = self.jobs.lines.next_turn(&line, asked)?;
+        let alone = !kept && self.jobs.lines.is_alone(&line, asked, rank);
+        Some((rank, alone))
     }
 
     /// Returns the queue of jobs with waiting tasks, of which those are asked that need no room in a pool,
@@ -191,17 +194,23 @@ impl Scheduler {
     /// Starts as many tasks of a job as its policy wants now; only its next task if it has a
     /// `Speculation`. Returns whether the job is to be asked again.
     pub(crate) fn place_job(&mut self, id: JobId, fx: &mut Vec<Effect>) -> bool {
+        self.place_in_turn(id, false, fx)
+    }
+
+    /// Does the same, for a job that may be `alone` on its walk: then its turns, of a task each while
+    /// other users' jobs wait, follow at once on each other.
+    fn place_in_turn(&mut self, id: JobId, alone: bool, fx: &mut Vec<Effect>) -> bool {
         if self.jobs.gangs.contains(&id) {
             self.place_gang(id, fx);
             return false;
         }
         let passed = self.let_pass(id);
-        let again = self.place_tasks(id, fx);
+        let again = self.place_tasks(id, alone, fx);
         self.close_again(passed);
         again
     }
 
-    fn place_tasks(&mut self, id: JobId, fx: &mut Vec<Effect>) -> bool {
+    fn place_tasks(&mut self, id: JobId, alone: bool, fx: &mut Vec<Effect>) -> bool {
         let (mut starter, jobs) = self.starter();
         let Some(job) = jobs.table.get_mut(&id) else {
             return false;
@@ -211,6 +220,12 @@ impl Scheduler {
         if starter.quota == 0 {
             return false;
         }
+        if alone {
+            // Where nobody else's wait, its quota is all that it may start.
+            let room = jobs.lines.shares.may_start(job.user);
+            starter.turns = room.saturating_sub(starter.quota);
+        }
+        let several = starter.turns > 0;
 
         let again = if job.speculation.is_some() {
             starter.place_next(job, fx)
@@ -218,6 +233,9 @@ impl Scheduler {
             starter.place(job, fx)
         };
 
+        if several {
+            jobs.lines.share_each(job);
+        }
         jobs.lines.sync(job);
         again
     }
@@ -374,6 +392,9 @@ pub(crate) struct Starter<'a> {
     pub(crate) most: Option<Span>,
     /// The number of the job's tasks that may start before another user's turn.
     pub(crate) quota: u64,
+    /// The number of further turns of one task each that the job has, where no other user's comes
+    /// between.
+    pub(crate) turns: u64,
     /// Whether attempts may start ahead of their slots.
     pub(crate) ahead: bool,
 }
@@ -389,6 +410,7 @@ impl Scheduler {
             incarnation: self.incarnation,
             most: None,
             quota: u64::MAX,
+            turns: 0,
             ahead: false,
         };
         (starter, &mut self.jobs)

@@ -417,7 +417,7 @@ impl Scheduler {
         }
 
         job.finished.take(&gone);
-        for promise in job.promise.iter_mut().chain(&mut job.broken) {
+        if let Some(promise) = &mut job.broken {
             // It was not made for tasks that are done twice.
             promise.finish = None;
         }
@@ -425,6 +425,7 @@ impl Scheduler {
         self.jobs.arrivals += u64::from(job.speculation.is_some());
         self.jobs.lines.sync(job);
         self.meet_again(id);
+        self.renew(id, fx);
         fx.push(Effect::TasksReopened {
             job: id,
             tasks: gone,

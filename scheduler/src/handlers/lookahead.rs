@@ -77,12 +77,22 @@ const LOST_WITH_STATE_S: f64 = 30.0;
 
 /// A slot that is free now or soon. Times are in seconds.
 #[derive(Clone, Copy)]
-struct FreeSlot<'h> {
-    host: &'h Host,
+struct FreeSlot {
+    host: HostId,
     /// The time until it is free.
     free_s: f64,
     /// The run time of a task there.
     task_s: f64,
+    /// The expected time per completed task from then on, once it was computed.
+    expected_s: Option<f64>,
+}
+
+/// The free slots of all ready hosts, as they are left by a job's turns that follow on each other.
+struct LeftSlots {
+    /// The work of a task, and its time on a mean host, for which they were looked at.
+    work: WorkPerTask,
+    mean_s: f64,
+    slots: Vec<FreeSlot>,
 }
 
 /// A ready host, as seen by a job. Times are in seconds.
@@ -127,6 +137,26 @@ impl<'a> Starter<'a> {
     /// Assigns waiting tasks to the ready hosts that will be done soonest. Returns `false` where
     /// too little is known of the tasks.
     pub(crate) fn place_ahead(&mut self, job: &mut Job, fx: &mut Vec<Effect>) -> bool {
+        let mut left = None;
+        loop {
+            let known = self.place_turn(job, &mut left, fx);
+            let index = &self.hosts.index;
+            let full = index.all.ready.is_empty() || index.places(job.pool).ready.is_empty();
+            if self.quota > 0 || self.turns == 0 || full || job.waiting() == 0 {
+                return known;
+            }
+            self.turns -= 1;
+            self.quota = 1;
+        }
+    }
+
+    /// Does the same in one turn; `left` is what the turn before left of the free slots.
+    fn place_turn(
+        &mut self,
+        job: &mut Job,
+        left: &mut Option<LeftSlots>,
+        fx: &mut Vec<Effect>,
+    ) -> bool {
         let Some(work) = job.work_per_task() else {
             return false;
         };
@@ -152,9 +182,12 @@ impl<'a> Starter<'a> {
 
         let waiting = job.waiting();
         let work = job.takes(work.mean_s * job.mean_part_left());
-        let slots = match self.best_for_few(job, work, mean_s) {
+        let left_before = left.take();
+        let few = self.best_for_few(job, work, mean_s);
+        let mut whole = few.is_none() && self.turns > 0;
+        let mut slots = match few {
             Some(best) => best,
-            None => self.ready_slots(job, work),
+            None => self.left_slots(job, work, mean_s, left_before),
         };
         let slack = if job.rules.checkpoint {
             SLACK_WITH_STATE
@@ -164,24 +197,17 @@ impl<'a> Starter<'a> {
         let end_s = 1.0 + slack * self.queue_end_s(job, work, &slots);
         let wanted = waiting.min(self.quota);
 
-        let mut good = slots;
-        good.retain(|slot| slot.task_s <= end_s);
+        if whole {
+            let near = slots.iter_mut().filter(|slot| slot.task_s <= end_s);
+            near.for_each(|slot| self.reckon(slot, job, mean_s));
+        }
+        let near = slots.iter().filter(|slot| slot.task_s <= end_s);
+        let mut good: Vec<FreeSlot> = near.copied().collect();
         if !good.is_empty() && !job.rules.checkpoint && waiting <= usable_slots {
             good.extend(self.soon(job, work, end_s, SOON * mean_s, crowd));
         }
 
-        let mut good: Vec<(HostId, f64)> = if good.len() as u64 > wanted {
-            let ranked = self.ranked(good.into_iter(), job, mean_s, wanted as usize);
-            ranked
-                .iter()
-                .map(|ready| (ready.host, ready.free_s))
-                .collect()
-        } else {
-            good.iter()
-                .map(|slot| (slot.host.id, slot.free_s))
-                .collect()
-        };
-        good.truncate(wanted as usize);
+        let good = self.best_of(good, job, mean_s, wanted as usize);
 
         // Tasks wait for the hosts that are free soon: only free ones start now.
         // An attempt that should have ended by now still has its slot.
@@ -192,13 +218,26 @@ impl<'a> Starter<'a> {
             let Some((index, why)) = job.pop_for(host, self.hosts) else {
                 continue;
             };
+            let since = self.ready_since(job, host);
             self.start(job, index, host, why, fx);
+            whole = whole && self.take_slot(&mut slots, job, host, since);
         }
 
         if self.quota == 0 {
+            *left = whole.then_some(LeftSlots {
+                work,
+                mean_s,
+                slots,
+            });
             return true;
         }
 
+        self.look_again(job, mean_s, crowd, arrivals);
+        true
+    }
+
+    /// Notes when the job, whose tasks take `mean_s` on a mean host, looks at the ready hosts again.
+    fn look_again(&self, job: &mut Job, mean_s: f64, crowd: bool, arrivals: u64) {
         let tick_s = if crowd {
             (mean_s / LOOKS_PER_TASK).clamp(LEAST_TICK_S, CROWD_TICK_S)
         } else {
@@ -206,6 +245,7 @@ impl<'a> Starter<'a> {
         };
         let until = self.now + Span::from_secs_f64(tick_s);
         job.plan.review = Some(until);
+
         if job.waiting() == 0 {
             // A task that is lost is placed at once.
             job.plan.queue_end = None;
@@ -213,7 +253,6 @@ impl<'a> Starter<'a> {
         } else {
             job.plan.declined = Some((until, arrivals));
         }
-        true
     }
 
     /// Sets the job's `JobKind` once it has hosts and the time of its tasks is known.
@@ -242,7 +281,7 @@ impl<'a> Starter<'a> {
     }
 
     /// Returns the free slots on hosts that offer what the job needs.
-    fn ready_slots(&self, job: &Job, work: WorkPerTask) -> Vec<FreeSlot<'_>> {
+    fn ready_slots(&self, job: &Job, work: WorkPerTask) -> Vec<FreeSlot> {
         let most = self.hosts.index.places(job.pool).ready.len() as usize;
         let scene = self.scene(job);
         let ready = scene.ready_by_since();
@@ -250,9 +289,72 @@ impl<'a> Starter<'a> {
         self.free_slots(job, work, hosts, most)
     }
 
+    /// Returns the same; they are those that the turn before left, if that looked at all of them for
+    /// such tasks.
+    fn left_slots(
+        &self,
+        job: &Job,
+        work: WorkPerTask,
+        mean_s: f64,
+        left: Option<LeftSlots>,
+    ) -> Vec<FreeSlot> {
+        // Else a host may have no work any more.
+        let any_host_does = job.blame.is_bare() || !job.fresh.is_empty();
+        let same = |left: &LeftSlots| {
+            any_host_does && left.work == work && left.mean_s.to_bits() == mean_s.to_bits()
+        };
+        let Some(left) = left.filter(same) else {
+            return self.ready_slots(job, work);
+        };
+
+        let of = |slot: &FreeSlot| (slot.host, slot.task_s.to_bits());
+        debug_assert!(
+            left.slots
+                .iter()
+                .map(of)
+                .eq(self.ready_slots(job, work).iter().map(of)),
+            "a turn of {:?} looks at other slots than there are",
+            job.rank.job
+        );
+        left.slots
+    }
+
+    /// Takes a slot of this host, which was among the ready ones since `since`, out of `slots`, as a task
+    /// has started there. Returns whether all others are what they were.
+    fn take_slot(
+        &self,
+        slots: &mut Vec<FreeSlot>,
+        job: &Job,
+        host: HostId,
+        since: Option<Time>,
+    ) -> bool {
+        let now_since = self.ready_since(job, host);
+        let there = self.hosts.table.get(&host).filter(|_| {
+            let scene = self.scene(job);
+            now_since.is_some() && scene.has_room(host)
+        });
+        let room = there.map_or(0, |there| there.room_for(job.demand));
+        let known = slots.iter().filter(|slot| slot.host == host).count();
+        if room + 1 != known || room > 0 && now_since != since {
+            return false;
+        }
+
+        let Some(at) = slots.iter().position(|slot| slot.host == host) else {
+            return false;
+        };
+        slots.remove(at);
+        true
+    }
+
+    /// Returns the time since which the host is ready for tasks of the job.
+    fn ready_since(&self, job: &Job, host: HostId) -> Option<Time> {
+        let host = self.hosts.table.get(&host)?;
+        self.hosts.index.ready_since(job.pool, host)
+    }
+
     /// Returns the slots that are enough to choose from for a few lost tasks among very many idle hosts: those
     /// of hosts that were found best for copies.
-    fn best_for_few(&self, job: &Job, work: WorkPerTask, mean_s: f64) -> Option<Vec<FreeSlot<'_>>> {
+    fn best_for_few(&self, job: &Job, work: WorkPerTask, mean_s: f64) -> Option<Vec<FreeSlot>> {
         if job.waiting() > LEAST_AT_ONCE as u64 {
             return None;
         }
@@ -269,7 +371,7 @@ impl<'a> Starter<'a> {
         work: WorkPerTask,
         hosts: impl Iterator<Item = &'h Host>,
         most: usize,
-    ) -> Vec<FreeSlot<'h>> {
+    ) -> Vec<FreeSlot> {
         let mut slots = Vec::with_capacity(most);
         for host in hosts.filter(|host| job.has_work_for(host.id, self.hosts)) {
             let slot = self.slot(host, work, 0.0);
@@ -280,12 +382,13 @@ impl<'a> Starter<'a> {
     }
 
     /// Returns a slot of the host that is free in `free_s`.
-    fn slot<'h>(&self, host: &'h Host, work: WorkPerTask, free_s: f64) -> FreeSlot<'h> {
+    fn slot(&self, host: &Host, work: WorkPerTask, free_s: f64) -> FreeSlot {
         let start_cost = self.settings.start_cost;
         FreeSlot {
-            host,
+            host: host.id,
             free_s,
             task_s: Foresight::task_s(self.foresight.as_reported(host), work, 1.0, start_cost),
+            expected_s: None,
         }
     }
 
@@ -299,7 +402,7 @@ impl<'a> Starter<'a> {
         end_s: f64,
         within_s: f64,
         crowd: bool,
-    ) -> Vec<FreeSlot<'_>> {
+    ) -> Vec<FreeSlot> {
         if !crowd {
             return self.ending(job, work, self.hosts.busy(), within_s, end_s);
         }
@@ -333,7 +436,7 @@ impl<'a> Starter<'a> {
         hosts: impl Iterator<Item = &'h Host>,
         within_s: f64,
         end_s: f64,
-    ) -> Vec<FreeSlot<'h>> {
+    ) -> Vec<FreeSlot> {
         let scene = self.scene(job);
         let mut ending = Vec::new();
 
@@ -362,41 +465,75 @@ impl<'a> Starter<'a> {
         own.map(move |(_, load)| Foresight::left_s(on, load, work, start_cost, self.now))
     }
 
-    /// Ranks slots: the `best` ones come first, in order, and then the others.
-    fn ranked<'h>(
+    /// Returns those `wanted` of these slots on which tasks are done soonest, each with its host and the
+    /// time until it is free; in order, if there are more.
+    fn best_of(
         &self,
-        slots: impl Iterator<Item = FreeSlot<'h>>,
+        mut slots: Vec<FreeSlot>,
+        job: &Job,
+        mean_s: f64,
+        wanted: usize,
+    ) -> Vec<(HostId, f64)> {
+        if slots.len() > wanted && wanted != 1 {
+            let ranked = self.ranked(slots.into_iter(), job, mean_s, wanted);
+            let best = ranked.iter().take(wanted);
+            return best.map(|ready| (ready.host, ready.free_s)).collect();
+        }
+
+        if slots.len() > wanted {
+            (slots.iter_mut()).for_each(|slot| self.reckon(slot, job, mean_s));
+            let key = |slot: &FreeSlot| slot.free_s + slot.expected_s.unwrap_or(f64::INFINITY);
+            let order =
+                |a: &FreeSlot, b: &FreeSlot| key(a).total_cmp(&key(b)).then(a.host.cmp(&b.host));
+            slots = slots.into_iter().min_by(order).into_iter().collect();
+        }
+        let all = slots.iter().map(|slot| (slot.host, slot.free_s));
+        all.collect()
+    }
+
+    /// Computes the expected time per completed task on a slot, if it is not known.
+    fn reckon(&self, slot: &mut FreeSlot, job: &Job, mean_s: f64) {
+        if slot.expected_s.is_none() {
+            let known = self.law_of(slot, job, mean_s);
+            slot.expected_s = known.map(|(_, expected_s)| expected_s);
+        }
+    }
+
+    /// Returns the `CompletionLaw` of a task on a slot, and the expected time per completed task.
+    fn law_of(&self, slot: &FreeSlot, job: &Job, mean_s: f64) -> Option<(CompletionLaw, f64)> {
+        let curves = self.foresight.curves();
+        let host = self.hosts.table.get(&slot.host)?;
+        let law = CompletionLaw::of(slot.task_s, Foresight::place(host, self.now), curves);
+
+        // With its state kept, a lost task needs little more than a new start.
+        let restart_s = if job.rules.checkpoint {
+            self.settings.start_cost.secs() + LOST_WITH_STATE_S
+        } else {
+            0.5 * slot.task_s + mean_s
+        };
+        let expected_s = expected_s(slot.task_s, restart_s, &law, curves);
+        Some((law, expected_s))
+    }
+
+    /// Ranks slots: the `best` ones come first, in order, and then the others.
+    fn ranked(
+        &self,
+        slots: impl Iterator<Item = FreeSlot>,
         job: &Job,
         mean_s: f64,
         best: usize,
     ) -> Vec<ReadyHost> {
-        let curves = self.foresight.curves();
-        let start_s = self.settings.start_cost.secs();
-        let of = |slot: FreeSlot<'_>| {
-            let FreeSlot {
-                host,
-                free_s,
-                task_s,
-            } = slot;
-            let law = CompletionLaw::of(task_s, Foresight::place(host, self.now), curves);
-
-            // With its state kept, a lost task needs little more than a new start.
-            let restart_s = if job.rules.checkpoint {
-                start_s + LOST_WITH_STATE_S
-            } else {
-                0.5 * task_s + mean_s
-            };
-            let key = free_s + expected_s(task_s, restart_s, &law, curves);
-
-            ReadyHost {
-                host: host.id,
-                free_s,
-                task_s,
-                key,
+        let of = |slot: FreeSlot| {
+            let (law, expected_s) = self.law_of(&slot, job, mean_s)?;
+            Some(ReadyHost {
+                host: slot.host,
+                free_s: slot.free_s,
+                task_s: slot.task_s,
+                key: slot.free_s + expected_s,
                 law,
-            }
+            })
         };
-        let mut ready: Vec<_> = slots.map(of).collect();
+        let mut ready: Vec<_> = slots.filter_map(of).collect();
         let order =
             |a: &ReadyHost, b: &ReadyHost| a.key.total_cmp(&b.key).then(a.host.cmp(&b.host));
         let best = if best < ready.len() {
@@ -410,7 +547,7 @@ impl<'a> Starter<'a> {
 
     /// Returns the time, in seconds from now, by which all hosts together could complete the job's
     /// waiting tasks. Cached for `TICK_S`: it stays where it is while tasks start as planned.
-    fn queue_end_s(&self, job: &mut Job, work: WorkPerTask, free: &[FreeSlot<'_>]) -> f64 {
+    fn queue_end_s(&self, job: &mut Job, work: WorkPerTask, free: &[FreeSlot]) -> f64 {
         let places = self.hosts.index.places(job.pool);
         let fleet_speed = places.usable_slots as f64 * places.mean_speed().unwrap_or(0.0);
 
@@ -442,7 +579,7 @@ impl<'a> Starter<'a> {
         &self,
         job: &Job,
         work: WorkPerTask,
-        free: &[FreeSlot<'_>],
+        free: &[FreeSlot],
         waiting: u64,
         least_s: f64,
     ) -> f64 {

@@ -25,8 +25,9 @@ pub enum Effect {
         /// The promise.
         offer: Offer,
     },
-    /// Tasks of a job with a promise wait again, by hand or since their attempts were killed to make
-    /// room: what waits of it stands at the end of the line now, and its deadline is promised anew.
+    /// Tasks of a job with a promise wait again, by hand, since their results are gone or since their
+    /// attempts were killed to make room: what waits of it stands at the end of the line now, and its
+    /// deadline is promised anew.
     PromiseRenewed {
         /// The job with the deadline.
         job: JobId,

@@ -30,7 +30,8 @@ pub enum Event {
         tested: Option<Box<Tested>>,
     },
     /// A bag from before a restart of the master, as the store knew it. Comes before any host of
-    /// this incarnation.
+    /// this incarnation, and in the order of the line: a bag whose deadline was promised anew
+    /// comes after those that were admitted before that.
     JobRestored {
         /// Its number.
         job: JobId,

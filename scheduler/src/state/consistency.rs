@@ -84,6 +84,11 @@ impl Scheduler {
             waits || runs || record.compares(),
             "{task:?} neither waits nor runs"
         );
+        debug_assert_eq!(
+            record.compared,
+            !runs && record.compares(),
+            "{task:?} is counted as compared"
+        );
 
         let most = self.settings.max_copies.max(job.rules.quorum.size) as usize;
         debug_assert!(

@@ -95,7 +95,7 @@ impl HostShare<'_> {
 }
 
 /// The run time of a job's tasks, in seconds on a host of speed 1 whose processor is free.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct WorkPerTask {
     /// The mean.
     pub(crate) mean_s: f64,

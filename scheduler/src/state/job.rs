@@ -32,7 +32,7 @@ use crate::state::gang::{Gang, KeptSlot};
 use crate::state::host::{Host, Hosts};
 use crate::state::pool::PoolId;
 use crate::state::promise::{Promise, Slack};
-use crate::state::question::OpenVotes;
+use crate::state::question::{OpenVotes, mark};
 use crate::state::queue::{QueueSums, line_up, move_to};
 use crate::state::scene::Scene;
 use crate::state::settings::Settings;
@@ -70,6 +70,8 @@ pub(crate) struct Job {
     pub(crate) records: Dense<u32, TaskRecord>,
     /// The number of tasks whose live attempts are all suspended.
     suspended: u64,
+    /// The number of tasks without a live attempt of which a result is being compared.
+    compared: u64,
     /// Copies that the policy would start if it had a free slot.
     pub(crate) wishes: Wishes,
     /// The times at which running attempts are to be copied if their tasks are not done, with task
@@ -150,6 +152,8 @@ pub(crate) struct TaskRecord {
     /// The attempt whose end made the task wait, and whether that end was a failure.
     pub(crate) after: (u32, bool),
     suspended: bool,
+    /// Whether it has no live attempt while a result of it is being compared.
+    pub(crate) compared: bool,
     /// The task for which its latest attempt was preempted, if it ended by that.
     pub(crate) made_room_for: Option<TaskId>,
     /// The part of it that a checkpoint of an ended attempt holds.
@@ -315,6 +319,7 @@ impl Job {
             requeued: IdSet::new(),
             records: Dense::default(),
             suspended: 0,
+            compared: 0,
             wishes: Wishes::default(),
             timeouts: BTreeSet::new(),
             reports_progress: false,
@@ -505,7 +510,8 @@ impl Job {
 
     /// Returns the number of tasks with an attempt that is not suspended.
     pub(crate) fn running(&self) -> u64 {
-        (self.records.len() as u64 - self.requeued.len()).saturating_sub(self.suspended)
+        let begun = self.records.len() as u64 - self.requeued.len();
+        begun.saturating_sub(self.suspended + self.compared)
     }
 
     pub(crate) fn task_state(&self, index: u32) -> Option<TaskState> {
@@ -690,14 +696,9 @@ impl Job {
         let waits = self.requeued.contains(index);
         let still = |copy: &LiveCopy| copy.suspended;
         let suspended = !waits && !record.live.is_empty() && record.live.iter().all(still);
-        if suspended != record.suspended {
-            record.suspended = suspended;
-            if suspended {
-                self.suspended += 1;
-            } else {
-                self.suspended -= 1;
-            }
-        }
+        let compared = record.live.is_empty() && record.compares();
+        mark(&mut record.suspended, suspended, &mut self.suspended);
+        mark(&mut record.compared, compared, &mut self.compared);
 
         if self.rules.quorum.compares() {
             return self.want_results(index, max_copies);
@@ -737,6 +738,7 @@ impl Job {
         let record = self.records.remove(&index)?;
         self.requeued.remove(index);
         self.suspended -= u64::from(record.suspended);
+        self.compared -= u64::from(record.compared);
         self.wishes.remove(index);
         self.stir();
         Some(record)
@@ -871,13 +873,6 @@ impl TaskRecord {
         self.failures > rules.retries || self.losses > rules.max_losses
     }
 
-    /// Whether a result of it is being compared.
-    pub(crate) fn compares(&self) -> bool {
-        self.question
-            .as_ref()
-            .is_some_and(|question| question.ballot.pending() > 0)
-    }
-
     pub(crate) fn state(&self) -> TaskState {
         if self.live.is_empty() && !self.compares() {
             TaskState::Waiting
@@ -937,8 +932,10 @@ pub(crate) struct Lines {
     pub(crate) alarms: BTreeSet<(Time, JobId)>,
     /// The recent `RecentUse` of each user.
     pub(crate) shares: Shares,
-    /// The cached `QueueSums` of the work ahead in a long queue.
+    /// The cached `QueueSums` of the work ahead in a long queue, for views.
     pub(crate) sums: RefCell<Option<QueueSums>>,
+    /// The same for predictions that steps note: what they learn must not depend on views.
+    pub(crate) noted_sums: RefCell<Option<QueueSums>>,
 }
 
 impl Lines {

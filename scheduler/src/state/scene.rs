@@ -109,7 +109,24 @@ impl PlacementView for Scene<'_> {
     }
 
     fn fastest(&self) -> Option<Speed> {
-        self.hosts.fastest(self.job.pool)
+        let needs = &self.job.rules.needs;
+        let fastest = self.hosts.fastest(self.job.pool);
+        let barred = self.job.barred();
+        let host_of = |id: &HostId| self.hosts.table.get(id);
+        let counts_barred = barred
+            .iter()
+            .filter_map(host_of)
+            .any(|host| fastest == Some(host.speed));
+        // Where the pools are used up, all hosts count that take work.
+        let counts_all = self.job.pool.is_none() && !needs.is_plain();
+        if !counts_barred && !counts_all {
+            return fastest;
+        }
+
+        let does =
+            |host: &&Host| host.takes_work() && host.suits(needs) && !barred.contains(&host.id);
+        let able = self.hosts.table.values().filter(does);
+        able.map(|host| host.speed).max()
     }
 
     fn ready_by_since(&self) -> impl Iterator<Item = HostId> {

@@ -419,6 +419,20 @@ impl Lines {
         next
     }
 
+    /// Whether no job of another user is asked on this walk before the one at this rank, which is
+    /// next, is done with: of those in its class none is left that may start.
+    pub(crate) fn is_alone(&self, line: &AskedLine<'_>, asked: &ShareWalk, rank: Rank) -> bool {
+        let (unpromised, disclosed, user) = rank.class();
+        let Some(turns) = &asked.turns else {
+            return false;
+        };
+        let class = (unpromised, disclosed);
+        turns.iter().all(|Reverse(turn)| {
+            let rival = turn.class == class && turn.user != user;
+            !rival || asked.next_of(line, (class.0, class.1, turn.user)).is_none()
+        })
+    }
+
     /// Returns the next job that wants copies.
     pub(crate) fn next_to_copy(&self, asked: &mut ShareWalk) -> Option<Rank> {
         self.next_turn(&AskedLine::whole(&self.copying), asked)
@@ -492,6 +506,18 @@ impl Lines {
             let class = other.class();
             (class.0, class.1) == (unpromised, disclosed) && class.2 != user
         })
+    }
+
+    /// Updates the use of the job's user after tasks of it started, as if after each of them.
+    pub(crate) fn share_each(&mut self, job: &mut Job) {
+        if !self.shares.on() {
+            return;
+        }
+        let slots = job.demand.cores.max(1);
+        for before in job.shared..job.running() {
+            self.shares.note(job.user, before, before + 1, slots);
+            job.shared = before + 1;
+        }
     }
 
     /// Updates the use of the job's user after its tasks changed.

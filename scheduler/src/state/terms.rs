@@ -37,9 +37,10 @@ impl Stack {
         }
 
         let order = order.into_iter().map(|(index, _)| index).collect();
-        let sum: u64 = terms.estimates.iter().map(|estimate| estimate.0).sum();
+        let sum: u128 = terms.estimates.iter().map(|of| u128::from(of.0)).sum();
+        let mean = sum / terms.estimates.len() as u128;
         Self {
-            mean: Some(Span(sum / terms.estimates.len() as u64)),
+            mean: Some(Span(u64::try_from(mean).unwrap_or(u64::MAX))),
             terms,
             ids: ids.clone(),
             order,

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use common::attempt::{HeldAttempt, Outcome, Phase};
 use common::host::YieldReason;
+use common::needs::{Capacity, Demand, Needs, Offers};
 use common::view::{JobState, TaskState};
 use common::{HostId, Span};
 use scheduler::effect::{CopyReason, StartReason, Verdict};
@@ -39,6 +40,69 @@ fn pri_cr_takes_the_fastest_ready_host() {
         [2, 4, 3],
         "of equals the one that has been ready for longer"
     );
+}
+
+#[test]
+fn excl_s_waits_for_no_host_that_gets_none_of_the_job() {
+    let mut w = World::with(Settings {
+        benching: true,
+        ..Settings::default()
+    });
+    for (host, speed) in [(1, 3.0), (2, 1.0), (3, 1.0), (4, 3.0)] {
+        w.host(host).speed(speed).joins();
+    }
+    w.job(60).policy("EXCL-S.5").retries(100).submit();
+    for _ in 0..30 {
+        w.pass(s(1));
+        if let Some(attempt) = w.books(HostId(1)).first().copied() {
+            w.fails(HostId(1), attempt);
+        }
+        if let Some(attempt) = w.books(HostId(4)).first().copied() {
+            w.succeeds(HostId(4), attempt);
+        }
+    }
+    let on = |w: &World| [1, 2, 3].map(|host| w.books(HostId(host)).len());
+    assert_eq!(on(&w), [0, 0, 0], "one fails everything, and two are slow");
+
+    // The only fast host that is left is the one that fails.
+    w.send(Event::HostDrained { host: HostId(4) });
+    w.pass(s(1));
+    assert_eq!(on(&w), [0, 1, 1]);
+}
+
+#[test]
+fn excl_s_waits_for_no_host_that_lacks_what_the_job_needs() {
+    let takes = |memory_mib| Needs {
+        takes: Demand {
+            memory_mib,
+            ..Demand::PLAIN
+        },
+        ..Needs::default()
+    };
+    let mut w = World::new();
+    w.host(1).speed(3.0).joins();
+    w.host(2).speed(1.0).joins();
+    let offers = Offers {
+        capacity: Capacity {
+            cores: 1,
+            memory_mib: 4_096,
+            gpus: 0,
+        },
+        ..Offers::default()
+    };
+    let offers = Box::new(offers);
+    w.send(Event::HostOffers {
+        host: HostId(3),
+        offers,
+    });
+    w.host(3).speed(1.0).joins();
+
+    // The hosts of the first needs are kept apart from others, and then those of no more.
+    for more in 0..40 {
+        w.job(1).needs(takes(8_192 + more)).submit();
+    }
+    w.job(1).policy("EXCL-S.5").needs(takes(512)).submit();
+    assert_eq!(w.books(HostId(3)).len(), 1);
 }
 
 #[test]

@@ -71,6 +71,35 @@ fn what_a_retry_makes_of_a_promise_is_an_effect() {
 }
 
 #[test]
+fn results_that_are_gone_delay_no_bag_that_was_accepted_since() {
+    for (deadline, kept) in [(1_000, true), (320, false)] {
+        let mut world = world();
+        let host = world.host(1).joins();
+        let job = world.job(2).policy("CALENDAR").estimates(&[100, 100]);
+        let first = job.deadline(deadline).submit();
+        world.now = world.now + s(100);
+        world.ends(host, world.attempt_on(host), Outcome::Succeeded, s(100));
+        let job = world.job(1).policy("CALENDAR").estimates(&[100]);
+        let second = job.deadline(250).submit();
+
+        world.now = world.now + s(10);
+        let effects = world.send(Event::ResultsGone {
+            job: first,
+            tasks: vec![(1, 1)],
+        });
+        let told = renewed(&effects);
+        assert!(
+            matches!(told[..], [(job, times)] if job == first && times.is_some() == kept),
+            "{told:?}"
+        );
+
+        world.now = world.now + s(90);
+        world.ends(host, world.attempt_on(host), Outcome::Succeeded, s(100));
+        assert_eq!(world.attempt_on(host).task, TaskId::new(second, 1));
+    }
+}
+
+#[test]
 fn a_killed_task_is_expected_to_take_as_long_again_after_a_restart_too() {
     let mut world = world();
     let host = world.host(1).joins();
@@ -152,7 +181,7 @@ fn a_promise_of_which_no_more_is_known_than_its_deadline_teaches_nothing() {
     world.succeeds(host, world.attempt_on(host));
     assert_eq!(noted(&world), [0.0; 0]);
 
-    // Nor does one whose results were lost, and were computed anew.
+    // One whose results were lost is judged by what was said then.
     let draft = world.job(2).policy("CALENDAR").estimates(&[10, 10]);
     let job = draft.deadline(1_000).submit();
     world.succeeds(host, world.attempt_on(host));
@@ -165,7 +194,8 @@ fn a_promise_of_which_no_more_is_known_than_its_deadline_teaches_nothing() {
         world.succeeds(host, world.attempt_on(host));
     }
     assert!(world.job_state(job).settled());
-    assert_eq!(noted(&world), [0.0; 0]);
+    let errors = noted(&world);
+    assert!(errors.len() == 1 && errors[0] > 1.0, "{errors:?}");
 }
 
 /// A host that runs the first of a bag's three tasks, each estimated at a second, beyond the bag's

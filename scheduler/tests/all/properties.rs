@@ -14,6 +14,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use scheduler::effect::{EndReason, Verdict};
 use scheduler::event::Bag;
+use scheduler::experience::JobStage;
 use scheduler::{Effect, Event, Parting, Scheduler, Settings, catalogue};
 
 use crate::world::{World, s};
@@ -633,6 +634,53 @@ fn replay(fleet: &Fleet) {
             *expected
         );
     }
+}
+
+#[test]
+fn estimates_whose_sum_is_beyond_all_numbers_break_nothing() {
+    for policy in ["deskgrid", "FCFS", "PROMISE"] {
+        let mut world = World::new();
+        world.host(1).joins();
+        let mut bag = world.job(2).policy(policy).bag();
+        bag.terms.estimates = vec![Span(1 << 63); 2];
+        let job = JobId(1);
+        world.send(Event::JobSubmitted {
+            job,
+            bag: Box::new(bag),
+            tested: None,
+        });
+        world.work_off();
+        assert!(world.job_state(job).settled(), "{policy}");
+    }
+}
+
+#[test]
+fn looks_at_a_long_queue_change_nothing_of_what_is_learned() {
+    let learned = |looks: bool| {
+        let mut world = World::new();
+        let host = world.host(1).joins();
+        let looked_at = world.job(2).estimate(s(100)).submit();
+        for _ in 0..120 {
+            world.job(1).priority(1).estimate(s(100)).submit();
+        }
+
+        world.now = world.now + s(50);
+        if looks {
+            let told = world.scheduler.predict_all(&[looked_at], world.now);
+            assert_eq!(told.len(), 1);
+        }
+        world.job(50).priority(1).estimate(s(1_000)).submit();
+        let attempt = world.attempt_on(host);
+        assert_eq!(attempt.task.job, looked_at);
+        world.succeeds(host, attempt);
+        world.work_off();
+        world.scheduler.experience()
+    };
+
+    let without = learned(false);
+    let noted = without.errors.of("deskgrid", JobStage::Middle);
+    assert!(!noted.is_empty());
+    assert_eq!(learned(true), without);
 }
 
 proptest! {

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use scheduler::effect::{CopyReason, Judgement, Settled, StartReason};
 use scheduler::event::{Bag, RestoredProgress, Tried};
 use scheduler::policy::trust::TRUSTED_FROM;
-use scheduler::{Effect, Event, Scheduler, Settings};
+use scheduler::{Effect, Event, Scheduler, Settings, Sharing};
 
 use crate::world::s;
 
@@ -62,8 +62,12 @@ impl Court {
     }
 
     fn with(tasks: u32, rules: Rules) -> Self {
+        Self::under(Settings::default(), tasks, rules)
+    }
+
+    fn under(settings: Settings, tasks: u32, rules: Rules) -> Self {
         let mut court = Self {
-            scheduler: Scheduler::new(Settings::default(), Incarnation(1)),
+            scheduler: Scheduler::new(settings, Incarnation(1)),
             now: Time(1_000_000),
             rules: rules.clone(),
             tasks,
@@ -359,6 +363,57 @@ fn the_result_that_counts_is_not_said_to_agree_with_itself() {
         Judgement::Agreed(1).words_for(2),
         "its result agrees with that of attempt 1, which counts"
     );
+}
+
+#[test]
+fn a_quorum_of_more_results_than_can_be_counted_threefold_is_waited_for() {
+    let mut court = Court::new(1, u32::MAX, false);
+    court.hosts(2);
+    court.run(|_, _| TRUTH);
+    assert_eq!((court.said.len(), court.failed.len()), (2, 0));
+    assert_eq!(court.state(), JobState::Running);
+}
+
+#[test]
+fn tasks_whose_results_are_compared_take_nothing_of_their_users_bound_and_share() {
+    let sharing = Sharing {
+        most_running_each: Some(2),
+        ..Sharing::default()
+    };
+    let settings = Settings {
+        sharing: Some(sharing),
+        ..Settings::default()
+    };
+    let quorum = Quorum {
+        size: 2,
+        adaptive: false,
+        compare: Compare::Program,
+    };
+    let rules = Rules {
+        quorum,
+        ..Rules::default()
+    };
+    let mut court = Court::under(settings, 10, rules);
+    let tasks = |court: &Court| -> BTreeSet<u32> {
+        let live = court.live.keys();
+        live.map(|attempt| attempt.task.index).collect()
+    };
+
+    court.prompt = false;
+    court.hosts(4);
+    assert_eq!(tasks(&court), BTreeSet::from([1, 2]));
+    for _ in 0..4 {
+        let first = court.live.values().next().copied().expect("two tasks run");
+        court.delivers(first.0, TRUTH);
+        assert_eq!(tasks(&court).len(), 2);
+    }
+    assert_eq!(tasks(&court), BTreeSet::from([3, 4]));
+    assert_eq!(court.asked.len(), 2);
+    assert_eq!(court.scheduler.user_shares(court.now)[0].slots, 2);
+
+    court.prompt = true;
+    court.run(|_, _| TRUTH);
+    assert_eq!((court.state(), court.wrong()), (JobState::Finished, 0));
 }
 
 #[test]

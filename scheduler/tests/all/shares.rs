@@ -173,6 +173,31 @@ fn a_bound_holds_and_is_told() {
 }
 
 #[test]
+fn a_job_at_its_users_bound_takes_no_slot_from_another_users_long_bag() {
+    let began = |of_ann: u32| -> Vec<HostId> {
+        let mut w = sharing(|sharing| drop(sharing.most_running.insert("ann".to_owned(), 1)));
+        for host in 1..=12 {
+            let speed = if host % 3 == 0 { 2.0 } else { 1.0 };
+            w.host(host).slots(1 + host % 2).speed(speed).joins();
+        }
+        w.job(of_ann).user("ann").submit();
+        let ben = w.job(100).user("ben").estimate(s(600));
+        let (_, effects) = ben.asks();
+        starts(&effects).iter().map(|(host, ..)| *host).collect()
+    };
+    let sorted = |mut hosts: Vec<HostId>| {
+        hosts.sort_unstable();
+        hosts
+    };
+
+    // While tasks of hers wait, ben's start one by one: the best host comes first.
+    let beside = began(5);
+    assert_eq!(beside.len(), 18 - 1);
+    assert!(beside[..5].iter().all(|host| host.0 % 3 == 0), "{beside:?}");
+    assert_eq!(sorted(beside), sorted(began(1)));
+}
+
+#[test]
 fn slots_that_become_free_at_once_are_divided() {
     let mut w = sharing(|_| {});
     let ann = w.job(100).user("ann").submit();

@@ -76,7 +76,7 @@ pub(crate) trait PlacementView {
     /// Returns the mean and standard deviation of the speeds of all known hosts.
     fn speed_mean_sd(&self) -> (f64, f64);
 
-    /// Returns the highest speed of a host that could take work.
+    /// Returns the highest speed of a host that takes work and may run the job's, busy or not.
     fn fastest(&self) -> Option<Speed>;
 
     /// Returns the ready hosts that suit the job, the one ready for longest first.

@@ -1,5 +1,8 @@
 //! The wait for a number of free hosts: Downey's predictors (section 3), with hosts that come and
-//! go, and the exact law of the wait. The waiting jobs are unknown here.
+//! go, and the law of the wait: exact on small machines and where few hosts are needed or may be
+//! missing, else by a normal law. The waiting jobs are unknown here.
+
+use statrs::function::erf::erfc;
 
 use super::lifetime::Lifetime;
 use super::solve::reached_s;
@@ -11,6 +14,14 @@ const NEVER_S: f64 = 1e9;
 /// The number of units of a sample that count one by one; of later ones, groups are this part of those
 /// before them.
 const ONE_BY_ONE: usize = 64;
+/// The number of hosts up to which the law of the number of free ones is computed exactly.
+const EXACT: u32 = 256;
+/// Beyond that, the number of needed hosts, and of hosts that may be missing, up to which it still is:
+/// the normal law is bad there.
+const FEW: usize = 32;
+/// Beyond that, units of more than this part of the needed hosts are still counted one by one: few of
+/// them have no normal law.
+const LARGE_PART: usize = 32;
 /// The number of points at which a function that may fall is sampled, before the root is searched.
 const PLACES: u32 = 96;
 
@@ -225,28 +236,85 @@ impl<'a> MachineState<'a> {
     fn enough(&self, hosts: u32, time_s: f64) -> f64 {
         let sure = if self.staying.is_none() { self.free } else { 0 };
         let need = hosts.saturating_sub(sure) as usize;
-        self.law(need, time_s)[need]
+        let missing = self.hosts().saturating_sub(hosts) as usize;
+        if self.hosts() <= EXACT || need <= FEW {
+            self.law(need, time_s)[need]
+        } else if missing <= FEW {
+            self.at_most_missing(missing, time_s)
+        } else {
+            self.enough_roughly(need, time_s)
+        }
     }
 
     /// Returns the probability of each number of hosts that are free at that time, all from `need`
     /// on together; hosts that are free already and stay are not counted.
     fn law(&self, need: usize, time_s: f64) -> Vec<f64> {
+        self.count(need, time_s, |free| free)
+    }
+
+    /// Returns the probability that at most so many of all hosts are not free at that time.
+    fn at_most_missing(&self, most: usize, time_s: f64) -> f64 {
+        let law = self.count(most + 1, time_s, |free| 1.0 - free);
+        law[..=most].iter().sum()
+    }
+
+    /// Returns the probability of each number of hosts that count at that time, all from `most` on
+    /// together. Those of a unit count with the probability that `counts` makes of that with which
+    /// they are free; hosts that are free already and stay are left out.
+    fn count(&self, most: usize, time_s: f64, counts: impl Fn(f64) -> f64) -> Vec<f64> {
         let stay = self.stay(time_s);
-        let leave = if self.staying.is_none() { 0 } else { self.free };
-        let mut law = vec![0.0; need + 1];
+        let mut law = vec![0.0; most + 1];
         law[0] = 1.0;
-        for _ in 0..leave {
-            also(&mut law, 1, stay);
+        for _ in 0..self.may_leave() {
+            also(&mut law, 1, counts(stay));
         }
 
         for (unit, number) in &self.units {
             let ended = stay * unit.law.ended(unit.age_s, time_s);
             for _ in 0..*number {
-                also(&mut law, unit.hosts as usize, ended);
+                also(&mut law, unit.hosts as usize, counts(ended));
             }
         }
 
         law
+    }
+
+    /// Returns about the probability that `need` hosts are free at that time; hosts that are free
+    /// already and stay are not counted. Beside the large units the number has a normal law, counted
+    /// from half a host before. Where the units beside those are single hosts it is off by less than
+    /// 0.07.
+    fn enough_roughly(&self, need: usize, time_s: f64) -> f64 {
+        let stay = self.stay(time_s);
+        let of_one = |unit: &HostHolder<'_>| stay * unit.law.ended(unit.age_s, time_s);
+        let is_large = |unit: &HostHolder<'_>| unit.hosts as usize > need / LARGE_PART;
+        let larger = self.units.partition_point(|(unit, _)| is_large(unit));
+        let mut law = vec![0.0; need + 1];
+        law[0] = 1.0;
+        for (unit, number) in &self.units[..larger] {
+            for _ in 0..*number {
+                also(&mut law, unit.hosts as usize, of_one(unit));
+            }
+        }
+
+        let leave = f64::from(self.may_leave());
+        let mut mean = leave * stay;
+        let mut variance = leave * stay * (1.0 - stay);
+        for (unit, number) in &self.units[larger..] {
+            let free = of_one(unit);
+            let hosts = f64::from(unit.hosts);
+            mean += f64::from(*number) * hosts * free;
+            variance += f64::from(*number) * hosts * hosts * free * (1.0 - free);
+        }
+
+        let parts = law.iter().enumerate().filter(|(_, part)| **part > 0.0);
+        parts
+            .map(|(large, part)| part * at_least(need - large, mean, variance))
+            .sum()
+    }
+
+    /// Returns the number of free hosts that may leave.
+    fn may_leave(&self) -> u32 {
+        if self.staying.is_none() { 0 } else { self.free }
     }
 
     fn stay(&self, time_s: f64) -> f64 {
@@ -345,5 +413,68 @@ fn also(law: &mut [f64], more: usize, probability: f64) {
         let moved = law[at] * probability;
         law[at] -= moved;
         law[last.min(at + more)] += moved;
+    }
+}
+
+/// Returns the probability that a whole number of about this normal law is `least` or more.
+fn at_least(least: usize, mean: f64, variance: f64) -> f64 {
+    let off = least as f64 - 0.5 - mean;
+    if least == 0 || variance <= 0.0 {
+        return f64::from(u8::from(least == 0 || off <= 0.0));
+    }
+    0.5 * erfc(off / (2.0 * variance).sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Lifetimes that end with the same probability in each second.
+    struct Memoryless;
+
+    impl Lifetime for Memoryless {
+        fn ended(&self, age_s: f64, time_s: f64) -> f64 {
+            // The older, the longer it stays.
+            -(-time_s / (1.0 + age_s)).exp_m1()
+        }
+
+        fn longest_s(&self, age_s: f64) -> f64 {
+            40.0 * (1.0 + age_s)
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+        #[test]
+        fn beyond_the_exact_law_the_number_of_free_hosts_has_nearly_the_same(
+            ages in prop::collection::vec(1.0..1_000.0_f64, 257..400),
+            gangs in prop::collection::vec((1.0..1_000.0_f64, 30_u32..120), 0..3),
+            free in 0_u32..20,
+            leaves in any::<bool>(),
+            need in 0.0..1.0_f64,
+        ) {
+            let units = ages.iter().map(|age_s| (*age_s, 1)).chain(gangs);
+            let units = units.map(|(age_s, hosts)| HostHolder { hosts, age_s, law: &Memoryless });
+            let machine = MachineState::new(free, units.collect());
+            let machine = if leaves { machine.leaving(&Memoryless) } else { machine };
+            let sure = if leaves { 0 } else { free };
+            let all = machine.hosts() - sure;
+            let need = FEW + 1 + ((all as usize - 2 * FEW - 2) as f64 * need) as usize;
+
+            for time_s in [1.0, 10.0, 50.0, 200.0, 700.0, 3_000.0] {
+                let exact = machine.law(need, time_s)[need];
+                let found = machine.enough(need as u32 + sure, time_s);
+                prop_assert!((found - exact).abs() < 0.07, "{need} of {all} at {time_s}: {found}, not {exact}");
+
+                // Where few may be missing, it is the exact one by another way.
+                let most = all as usize - FEW / 2;
+                let exact = machine.law(most, time_s)[most];
+                let found = machine.enough(most as u32 + sure, time_s);
+                prop_assert!((found - exact).abs() < 1e-9, "{most} of {all} at {time_s}: {found}, not {exact}");
+            }
+        }
     }
 }
