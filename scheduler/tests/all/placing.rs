@@ -80,22 +80,21 @@ fn excl_s_waits_for_no_host_that_lacks_what_the_job_needs() {
         ..Needs::default()
     };
     let mut w = World::new();
-    w.host(1).speed(3.0).joins();
-    w.host(2).speed(1.0).joins();
-    let offers = Offers {
-        capacity: Capacity {
-            cores: 1,
-            memory_mib: 4_096,
-            gpus: 0,
-        },
-        ..Offers::default()
-    };
-    let offers = Box::new(offers);
-    w.send(Event::HostOffers {
-        host: HostId(3),
-        offers,
-    });
-    w.host(3).speed(1.0).joins();
+    for (host, speed, memory_mib) in [(1, 3.0, 256), (2, 1.0, 256), (3, 1.0, 4_096)] {
+        let offers = Offers {
+            capacity: Capacity {
+                cores: 1,
+                memory_mib,
+                gpus: 0,
+            },
+            ..Offers::default()
+        };
+        w.send(Event::HostOffers {
+            host: HostId(host),
+            offers: Box::new(offers),
+        });
+        w.host(host).speed(speed).joins();
+    }
 
     // The hosts of the first needs are kept apart from others, and then those of no more.
     for more in 0..40 {

@@ -175,7 +175,9 @@ fn a_bound_holds_and_is_told() {
 #[test]
 fn a_job_at_its_users_bound_takes_no_slot_from_another_users_long_bag() {
     let began = |of_ann: u32| -> Vec<HostId> {
-        let mut w = sharing(|sharing| drop(sharing.most_running.insert("ann".to_owned(), 1)));
+        let mut w = sharing(|sharing| {
+            sharing.most_running.insert("ann".to_owned(), 1);
+        });
         for host in 1..=12 {
             let speed = if host % 3 == 0 { 2.0 } else { 1.0 };
             w.host(host).slots(1 + host % 2).speed(speed).joins();
