@@ -61,7 +61,7 @@ use ask::{Ask, Asking, CoreReply, UpkeepAsk};
 use hosts::Delivered;
 use record::Recorder;
 
-pub(crate) use check::check_spec;
+pub(crate) use check::{check_addition, check_spec};
 pub(crate) use contents::{ContentNeed, OldBlob};
 pub(crate) use experience::note_of;
 pub(crate) use hear::{content_is_here, greeted};

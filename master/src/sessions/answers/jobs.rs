@@ -18,7 +18,9 @@ use api::Turn;
 use serde::de::DeserializeOwned;
 
 use crate::core::ask::{HostAsk, HostNames, JobAsk, Submitting};
-use crate::core::{AddReply, Adding, NoReply, SubmitReply, check_spec, content_is_missing};
+use crate::core::{
+    AddReply, Adding, NoReply, SubmitReply, check_addition, check_spec, content_is_missing,
+};
 use crate::store::StoreError;
 
 use super::super::rights::Right;
@@ -186,13 +188,25 @@ impl Asker {
         dry_run: bool,
     ) -> Result<Reply, NoAnswer> {
         self.pick_one(job).await?;
-        let (tasks, _turn) = match tasks {
+        let (tasks, turn) = match tasks {
             Addition::Inline(tasks) => (tasks, None),
             Addition::Blob(blob) => {
                 let (tasks, turn) = self.described(blob).await?;
                 (tasks, Some(turn))
             }
         };
+
+        // Off the core's thread, as with a submission. A job that takes no tasks is refused by the core,
+        // which knows whether this request was made before.
+        let open: Option<Box<JobSpec>> = self.core(JobAsk::OpenTo(job)).await?;
+        let checked = tokio::task::spawn_blocking(move || {
+            let checked = open.map_or(Ok(()), |spec| check_addition(job, &spec, &tasks));
+            checked.map(|()| (tasks, turn))
+        });
+        let (tasks, _turn) = checked
+            .await
+            .map_err(|_| NoReply::Stopped)?
+            .map_err(NoAnswer::Refused)?;
 
         let added: Result<AddReply, _> = self
             .core(JobAsk::Add(Box::new(Adding {
