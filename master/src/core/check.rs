@@ -1,7 +1,7 @@
 //! Checks a submission, and tasks that are added to a job, before they are kept.
 
 use common::job::{JobSpec, SubmitOptions};
-use common::path::{BadPath, PortablePath};
+use common::path::{BadPath, PortablePath, SPECIAL};
 use common::ranks::MAX_RANKS;
 use common::template::TemplateValues;
 use common::wire::{Refusal, RefusalCode};
@@ -77,24 +77,29 @@ fn check_length(spec: &JobSpec, tasks: &TaskSet) -> Result<(), Refusal> {
     let Some(command) = spec.work.command() else {
         return Ok(());
     };
-    let listed = tasks.items.iter().enumerate();
-    let longest = listed.max_by_key(|(_, item)| item.len());
     let last = tasks.ids.ranges().last().map_or(0, |(_, last)| last);
     // The ranks of a gang are numbered once it starts.
     let width = spec.work.ranks().map(|_| MAX_RANKS);
 
-    let values = TemplateValues {
-        attempt: AttemptId {
-            task: TaskId::new(JobId(u32::MAX), width.unwrap_or(last)),
-            number: u32::MAX,
-            incarnation: Incarnation(0),
-        },
-        host: &"h".repeat(LONGEST_HOST),
-        platform: &"p".repeat(LONGEST_PLATFORM),
-        item: longest.map_or("", |(_, item)| item.as_str()),
-        width,
+    let host = "h".repeat(LONGEST_HOST);
+    let platform = "p".repeat(LONGEST_PLATFORM);
+    let bytes_with = |item: &str| {
+        let values = TemplateValues {
+            attempt: AttemptId {
+                task: TaskId::new(JobId(u32::MAX), width.unwrap_or(last)),
+                number: u32::MAX,
+                incarnation: Incarnation(0),
+            },
+            host: &host,
+            platform: &platform,
+            item,
+            width,
+        };
+        command_bytes(command, &values)
     };
-    let bytes = command_bytes(command, &values);
+
+    let longest = longest(&tasks.items, &bytes_with);
+    let bytes = bytes_with(longest.map_or("", |(_, item)| item));
     if bytes <= MAX_ASSIGNMENT {
         return Ok(());
     }
@@ -105,6 +110,24 @@ fn check_length(spec: &JobSpec, tasks: &TaskSet) -> Result<(), Refusal> {
         "task {index}: its command, environment and file names can take {bytes} bytes, with host names of {LONGEST_HOST} bytes and numbers of ten digits, and a host is sent {MAX_ASSIGNMENT} at most"
     );
     Err(invalid(what, "put long lists into an input file"))
+}
+
+/// Returns the item that makes the longest assignment, with its position. An output's pattern takes more
+/// bytes for a character that is special there, so one of each kind is measured, not every item.
+fn longest<'a>(
+    items: &'a [String],
+    bytes_with: impl Fn(&str) -> usize,
+) -> Option<(usize, &'a str)> {
+    let none = bytes_with("");
+    let plain = bytes_with("x").saturating_sub(none);
+    let special = bytes_with("*").saturating_sub(none);
+
+    let listed = items.iter().map(String::as_str).enumerate();
+    listed.max_by_key(|(_, item)| {
+        let specials = item.matches(SPECIAL).count();
+        let plains = plain.saturating_mul(item.len() - specials);
+        plains.saturating_add(special.saturating_mul(specials))
+    })
 }
 
 /// Refuses tasks with an input whose name, expanded, is no portable path. Names that are the same for
@@ -170,6 +193,20 @@ mod tests {
     fn refused(spec: &JobSpec, tasks: NewTasks) -> Option<String> {
         let refused = check_addition(JobId(1), spec, &tasks).err();
         refused.map(|refusal| refusal.to_string())
+    }
+
+    #[test]
+    fn a_special_character_counts_with_the_brackets_that_it_gets_in_an_output() {
+        let mut listed = spec("in", Some("a"));
+        if let Work::Command(command) = &mut listed.work {
+            command.outputs = vec!["%{ITEM}".parse().unwrap(); 10];
+        }
+        // It is in the environment, too, and in each output three times as long.
+        let items = |item: String| NewTasks::Items(vec!["y".repeat(4_000), item, "z".into()]);
+        assert_eq!(refused(&listed, items("x".repeat(9_000))), None);
+        assert_eq!(refused(&listed, items("*".repeat(3_000))), None);
+        let why = refused(&listed, items("*".repeat(3_500))).unwrap();
+        assert!(why.contains("task 3:"), "{why}");
     }
 
     #[test]
