@@ -425,19 +425,30 @@ impl Asker {
             .map(drop)
     }
 
-    /// Those of these jobs that the asker may still see. It is an error if there is none left.
-    pub(in crate::sessions) async fn still_seen(&self, jobs: IdSet) -> Result<IdSet, NoAnswer> {
+    /// Those of these jobs that the asker may still see, where the share of those that are `concerned` has
+    /// ended. It is an error if there is none left.
+    pub(in crate::sessions) async fn still_seen(
+        &self,
+        mut jobs: IdSet,
+        concerned: IdSet,
+    ) -> Result<IdSet, NoAnswer> {
         let (Some(user), Some(first)) = (self.only_own(), jobs.first()) else {
             return Ok(jobs);
         };
-        let seen = self
-            .read(move |reader| reader.job_ids_of(&jobs, Some(&user), true))
-            .await?;
+        jobs.subtract(&concerned);
+        let seen = self.read(move |reader| {
+            if concerned.ranges().count() <= RANGES {
+                return reader.job_ids_of(&concerned, Some(&user), true);
+            }
+            let all = reader.job_ids(Some(&user), true)?;
+            Ok(all.intersection(&concerned))
+        });
+        jobs.union_with(&seen.await?);
 
-        if seen.is_empty() {
+        if jobs.is_empty() {
             return Err(no_job(JobId(first)));
         }
-        Ok(seen)
+        Ok(jobs)
     }
 
     /// The unsettled ones of these jobs.
