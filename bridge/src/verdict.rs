@@ -64,9 +64,11 @@ fn told(why: &str, code: Option<i32>, limit: Option<Span>) -> Outcome {
     {
         return Outcome::MissingOutput(pattern.to_owned());
     }
-    let kinds: [OutcomeWords; 4] = [
+    let kinds: [OutcomeWords; 5] = [
         ("an output could not be collected: ", Outcome::BadOutput),
         ("could not be started: ", Outcome::NotStarted),
+        ("exceeded a limit: ", Outcome::OverLimit),
+        // As masters of earlier versions tell it.
         ("ended at a limit of its host: ", Outcome::OverLimit),
         ("its result was lost on its host: ", Outcome::ResultLost),
     ];
@@ -101,6 +103,12 @@ mod tests {
                 "{words}"
             );
         }
+    }
+
+    #[test]
+    fn a_limit_is_read_from_the_words_of_earlier_versions_too() {
+        let over = told("attempt 1 ended at a limit of its host: memory", None, None);
+        assert_eq!(over, Outcome::OverLimit("memory".to_owned()));
     }
 
     #[test]

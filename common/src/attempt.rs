@@ -78,7 +78,8 @@ pub enum Outcome {
     NotStarted(String),
     /// The master ended it with `ToWorker::Stop`.
     Stopped,
-    /// It exceeded a limit that its host sets on memory or disk and was killed; says which.
+    /// It exceeded a limit; says which. Either its host sets that on memory or disk, and it was killed, or
+    /// it is the length of what a host is sent, and it was not started.
     OverLimit(String),
     /// It ended, but its result was damaged on its host before the master had it; says how. This is
     /// no failure of its task.
@@ -168,7 +169,7 @@ impl fmt::Display for Outcome {
             Outcome::NotStarted(why) => write!(f, "could not be started: {why}"),
             Outcome::NoRoom(what) => write!(f, "its host has no room: {what}"),
             Outcome::Stopped => write!(f, "stopped by the master"),
-            Outcome::OverLimit(what) => write!(f, "ended at a limit of its host: {what}"),
+            Outcome::OverLimit(what) => write!(f, "exceeded a limit: {what}"),
             Outcome::ResultLost(what) => {
                 write!(f, "ended, and its result was lost on its host: {what}")
             }

@@ -86,7 +86,7 @@ fn why_bad_name(name: &str) -> Option<&'static str> {
 }
 
 /// The characters that can mean more than themselves in an output pattern.
-const SPECIAL: [char; 7] = ['*', '?', '[', ']', '{', '}', '\\'];
+pub const SPECIAL: [char; 7] = ['*', '?', '[', ']', '{', '}', '\\'];
 
 /// Returns an output pattern that stands for this text alone: each special character is in brackets.
 pub fn escaped(text: &str) -> String {
@@ -99,6 +99,11 @@ pub fn escaped(text: &str) -> String {
         }
     }
     pattern
+}
+
+/// Returns the bytes of [`escaped`]'s pattern for this text, without making it.
+pub(crate) fn escaped_bytes(text: &str) -> usize {
+    text.len() + 2 * text.matches(SPECIAL).count()
 }
 
 /// Returns the path of the one file or directory that an output pattern stands for, or `None` if it has

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::AttemptId;
-use crate::path::escaped;
+use crate::path::{escaped, escaped_bytes};
 
 /// The names that may stand between `%{` and `}`.
 pub const PLACEHOLDERS: [&str; 8] = [
@@ -98,8 +98,8 @@ impl Template {
         out
     }
 
-    /// Returns the bytes of the text that [`Template::expand`] makes of values of these lengths,
-    /// without making it.
+    /// Returns the bytes of the text that [`Template::expand`] makes of values of these lengths, or
+    /// [`Template::expand_pattern`] of values of these escaped lengths, without making it.
     pub fn expanded_bytes(&self, lengths: &ValueLengths) -> usize {
         let bytes = pieces(&self.0).flatten().map(|piece| match piece {
             TemplatePiece::Text(text) => text.len(),
@@ -126,6 +126,11 @@ impl TemplateValues<'_> {
     /// Returns the lengths of the values.
     pub fn lengths(&self) -> ValueLengths {
         ValueLengths(PLACEHOLDERS.map(|name| self.value_of(name).len()))
+    }
+
+    /// Returns the lengths of the values as [`Template::expand_pattern`] writes them.
+    pub fn escaped_lengths(&self) -> ValueLengths {
+        ValueLengths(PLACEHOLDERS.map(|name| escaped_bytes(&self.value_of(name))))
     }
 
     /// Returns the value of a placeholder, which tasks also get as the environment variable
@@ -272,8 +277,11 @@ mod tests {
     #[test]
     fn the_values_in_a_pattern_are_no_patterns() {
         let pattern: Template = "%{ITEM}/*-%{TASK_ID}[ab]".parse().unwrap();
-        let expanded = pattern.expand_pattern(&values("x[1]*"));
+        let values = values("x[1]*");
+        let expanded = pattern.expand_pattern(&values);
         assert_eq!(expanded, "x[[]1[]][*]/*-3[ab]");
+        let bytes = pattern.expanded_bytes(&values.escaped_lengths());
+        assert_eq!(bytes, expanded.len());
     }
 
     #[test]

@@ -156,7 +156,7 @@ def test_a_module_that_is_missed_while_a_function_runs_is_named_with_a_way_out(g
 
 
 def test_a_call_that_wants_more_memory_than_it_may_have_says_how_to_ask_for_it() -> None:
-    why = "attempt 1 ended at a limit of its host: it wanted more memory than its 200 MiB"
+    why = "attempt 1 exceeded a limit: it wanted more memory than its 200 MiB"
     assert "memory=" in failure_of(why, Place("7.1", "desk-1", "")).hint
 
 

@@ -1,5 +1,5 @@
 //! Checks the files that tasks' standard output and standard error are fetched to: their names may
-//! have each task's item in them.
+//! have each task's item in them. Says which tasks show whether a job's names make sense.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +8,14 @@ use crate::ids::{AttemptId, Incarnation, JobId, TaskId};
 use crate::path::{PortablePath, plain};
 use crate::template::TemplateValues;
 
-/// The number of tasks without items that are looked at, beside the last one: numbers of one digit
-/// can make names that are reserved (`COM1`), and the last number makes the longest ones.
+/// The number of tasks that are looked at where no item matters, beside the last one: numbers of one
+/// digit can make names that are reserved (`COM1`), and the last number makes the longest ones.
 const ONE_DIGIT: usize = 10;
 
 impl JobSpec {
     /// Checks that the files of the streams of these tasks, which the job has or is to have, can be
-    /// made on every system, and are no other file of their task. Costs as much as `tasks` has items.
+    /// made on every system, and are no other file of their task. Costs as much as `tasks` has items,
+    /// where these matter.
     ///
     /// # Errors
     /// Names the first task for which that is not so.
@@ -26,31 +27,43 @@ impl JobSpec {
             return Ok(());
         }
 
-        let some = if tasks.items.is_empty() {
-            ONE_DIGIT
-        } else {
+        let streams = command.stream_files().map(|(_, name)| name);
+        let mut names = streams.chain(&command.outputs);
+        let items_matter = names.any(|name| name.mentions("ITEM"));
+        let mut looked_at = self.looked_at(tasks, items_matter);
+        looked_at.try_for_each(|values| command.check_streams(&values))
+    }
+
+    /// Iterates over the values for those of these tasks, which the job has or is to have, that show
+    /// whether its names make sense: each task where `items_matter` and there are items, and else a few
+    /// of them.
+    pub fn looked_at<'a>(
+        &self,
+        tasks: &'a TaskSet,
+        items_matter: bool,
+    ) -> impl Iterator<Item = TemplateValues<'a>> + use<'a> {
+        let some = if items_matter && !tasks.items.is_empty() {
             usize::MAX
+        } else {
+            ONE_DIGIT
         };
         let last = tasks.ids.ranges().last();
         let last = last.map(|(_, index)| (index, tasks.ids.len() - 1));
-        let looked_at = tasks.ids.iter().zip(0..).take(some).chain(last);
+        let width = self.width();
 
-        for (index, position) in looked_at {
-            // Job, host and attempt are not known yet; any show whether the rest makes sense.
-            let attempt = AttemptId {
+        let looked_at = tasks.ids.iter().zip(0..).take(some).chain(last);
+        // Job, host and attempt are not known yet; any show whether the rest makes sense.
+        looked_at.map(move |(index, position)| TemplateValues {
+            attempt: AttemptId {
                 task: TaskId::new(JobId(1), index),
                 number: 1,
                 incarnation: Incarnation(1),
-            };
-            command.check_streams(&TemplateValues {
-                attempt,
-                host: "host",
-                platform: "",
-                item: tasks.item_at(position),
-                width: self.width(),
-            })?;
-        }
-        Ok(())
+            },
+            host: "host",
+            platform: "linux-x86_64",
+            item: tasks.item_at(position),
+            width,
+        })
     }
 }
 

@@ -176,6 +176,31 @@ fn the_streams_of_tasks_that_are_added_are_checked_without_those_that_are_there(
 }
 
 #[test]
+fn of_many_tasks_each_is_looked_at_only_where_its_item_matters() {
+    let job = job(Work::Command(command()));
+    let looked_at = |tasks: &TaskSet, items_matter| -> Vec<u32> {
+        let values = job.looked_at(tasks, items_matter);
+        values.map(|values| values.attempt.task.index).collect()
+    };
+
+    let few = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10_000_000];
+    let unlisted = TaskSet {
+        ids: IdSet::from_range(1, 10_000_000),
+        items: Vec::new(),
+    };
+    assert_eq!(looked_at(&unlisted, false), few);
+    assert_eq!(looked_at(&unlisted, true), few);
+
+    let listed = TaskSet {
+        ids: IdSet::from_range(1, 100),
+        items: vec!["a".to_owned(); 100],
+    };
+    assert_eq!(looked_at(&listed, false).len(), 11);
+    let all: Vec<u32> = (1..=100).chain([100]).collect();
+    assert_eq!(looked_at(&listed, true), all);
+}
+
+#[test]
 fn each_kind_of_nonsense_is_refused() {
     let with = |change: fn(&mut CommandSpec)| {
         let mut c = command();

@@ -24,24 +24,7 @@ impl Core {
         };
         match job.spec.rules.quorum.compare {
             Compare::Bytes => {
-                let mine = self
-                    .store
-                    .result_of(attempt)?
-                    .unwrap_or_default()
-                    .fingerprint();
-                let mut agrees = Vec::new();
-                for other in with {
-                    if self
-                        .store
-                        .result_of(*other)?
-                        .unwrap_or_default()
-                        .fingerprint()
-                        == mine
-                    {
-                        agrees.push(other.number);
-                    }
-                }
-
+                let agrees = self.equal_results(attempt, with)?;
                 self.follow.push(Event::ResultCompared { attempt, agrees });
             }
             Compare::Floats(tolerance) => {
@@ -61,6 +44,27 @@ impl Core {
         }
 
         Ok(())
+    }
+
+    /// The numbers of those attempts in `with` that have left the same as `attempt`, byte by byte. Where
+    /// nothing is left any more there is nothing to agree with.
+    fn equal_results(
+        &self,
+        attempt: AttemptId,
+        with: &[AttemptId],
+    ) -> Result<Vec<u32>, StoreError> {
+        let Some(mine) = self.store.result_of(attempt)? else {
+            return Ok(Vec::new());
+        };
+        let mine = mine.fingerprint();
+
+        let mut agrees = Vec::new();
+        for other in with {
+            let left = self.store.result_of(*other)?;
+            let equal = left.is_some_and(|left| left.fingerprint() == mine);
+            agrees.extend(equal.then_some(other.number));
+        }
+        Ok(agrees)
     }
 
     /// The first `most` results of a job that wait for the user's comparison program, each with the
@@ -135,5 +139,39 @@ impl Core {
         agrees: Vec<u32>,
     ) -> Result<(), StoreError> {
         self.step(Event::ResultCompared { attempt, agrees })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use common::attempt::Completion;
+    use common::view::AttemptState;
+    use common::{Content, Time};
+
+    use super::super::retention::tests::core;
+    use super::*;
+    use crate::store::tests::{add_job_with, attempt, completion, spec, start};
+
+    #[test]
+    fn a_result_that_is_gone_agrees_with_none_not_even_with_one_that_has_nothing_in_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut core = core(dir.path(), Time(9), true);
+        let job = add_job_with(&mut core.store, 1, (&spec(1), &[]), "ann");
+        let [gone, first, second] = [1, 2, 3].map(|number| attempt(job, 1, number));
+        for id in [first, second] {
+            start(&mut core.store, id);
+            let mut empty: Completion = completion(id, 7);
+            empty.stdout.content = Content::Inline(Vec::new());
+            empty.stdout.dropped = 0;
+            empty.outputs = Vec::new();
+            core.store
+                .attempt_result(&empty, AttemptState::Finished, Time(9))
+                .unwrap();
+        }
+
+        let agrees = core.equal_results(first, &[gone, second]).unwrap();
+        assert_eq!(agrees, [3]);
+        let agrees = core.equal_results(gone, &[first, second]).unwrap();
+        assert!(agrees.is_empty(), "{agrees:?}");
     }
 }

@@ -293,7 +293,8 @@ impl Core {
             self.store
                 .attempt_ended(attempt, state, self.now, &why.to_string())?;
         }
-        // Of a rank it counts: no host is blamed for those.
+        // An attempt that could not be started is its host's fault and does not count, except a rank: no
+        // host is blamed for those.
         let job = self.jobs.get(&attempt.task.job);
         let is_rank = job.is_some_and(|job| job.spec.work.ranks().is_some());
         let unstarted = matches!(why, EndReason::Delivered(Outcome::NotStarted(_)));

@@ -17,7 +17,7 @@ use common::view::{
     EstimatesView, ExplainView, HostView, JobView, RunningView, ShareView, TokenView, WaitView,
 };
 use common::wire::Refusal;
-use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Time};
+use common::{AttemptId, HostId, IdSet, Incarnation, JobId, JobSpec, Time};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use uuid::Uuid;
 
@@ -90,6 +90,8 @@ replies! {
     Ids(IdSet),
     /// The outcome of a submission.
     Submitted(Box<Result<SubmitReply, Refusal>>),
+    /// The spec of an open job, with the last of its tasks; `None` if the job is not open.
+    OpenTo(Option<Box<JobSpec>>),
     /// The outcome of an addition to an open job.
     Added(Result<AddReply, Refusal>),
     /// The number of tasks that are left of a job that was closed; `None` if it is not open.

@@ -5,7 +5,7 @@ use common::checkpoint::{Checkpointing, Saved};
 use common::job::{Capture, CommandSpec, Input, InputKind, JobSpec, Work};
 use common::needs::Demand;
 use common::path::BadPath;
-use common::template::{PLACEHOLDERS, Template, TemplateValues};
+use common::template::{PLACEHOLDERS, Template, TemplateValues, ValueLengths};
 use common::wire::worker::{Assignment, Command, Errand, StagedInput, StagedKind};
 use common::{AttemptId, Span};
 
@@ -95,10 +95,12 @@ pub(super) fn assignment(
 /// these values, as [`super::mail::assignment_bytes`] counts. Inputs for other platforms count, too.
 pub(super) fn command_bytes(command: &CommandSpec, values: &TemplateValues<'_>) -> usize {
     let lengths = values.lengths();
-    let text = |template: &Template| {
-        let bytes = template.expanded_bytes(&lengths);
+    let escaped = values.escaped_lengths();
+    let expanded = |template: &Template, lengths: &ValueLengths| {
+        let bytes = template.expanded_bytes(lengths);
         bytes.saturating_add(LENGTH_BYTES)
     };
+    let text = |template: &Template| expanded(template, &lengths);
 
     let ours = PLACEHOLDERS.iter().map(|name| {
         let value = lengths.of(name).saturating_add(LENGTH_BYTES);
@@ -113,9 +115,11 @@ pub(super) fn command_bytes(command: &CommandSpec, values: &TemplateValues<'_>) 
         .iter()
         .map(|input| text(&input.name).saturating_add(INPUT_BYTES));
 
-    let texts = command.argv.iter().chain(&command.outputs);
-    let texts = texts.chain(&command.stdin).map(text);
-    let all = texts.chain(ours).chain(theirs).chain(inputs);
+    let texts = command.argv.iter().chain(&command.stdin).map(text);
+    let patterns = command.outputs.iter();
+    let patterns = patterns.map(|output| expanded(output, &escaped));
+    let all = texts.chain(patterns).chain(ours).chain(theirs);
+    let all = all.chain(inputs);
     all.fold(FIXED_BYTES, usize::saturating_add)
 }
 
@@ -198,7 +202,7 @@ mod tests {
         let mut command = CommandSpec::new(vec![template("run"), template("%{ITEM} 5%% %%{x}")]);
         command.env = vec![("WHERE".to_owned(), template("%{HOST}:%{PLATFORM}"))];
         command.inputs = vec![input("in-%{TASK_ID}", InputSource::Shared(blob))];
-        command.outputs = vec![template("out/%{JOB_ID}.%{ATTEMPT_ID}")];
+        command.outputs = vec![template("out/%{JOB_ID}.%{ATTEMPT_ID}"), template("%{ITEM}")];
         command.stdin = Some(template("in-%{TASK_ID}"));
         let builds = BTreeMap::from([("windows-x86_64".parse().unwrap(), blob)]);
         let build = input("tool", InputSource::PerPlatform(builds));
@@ -242,21 +246,25 @@ mod tests {
 
     #[test]
     fn the_bound_on_an_assignment_is_what_it_takes_with_all_its_inputs() {
-        let spec = spec("some item");
-        let all = assigned(&spec, "windows-x86_64").unwrap();
-        assert_eq!(bound(&spec, "windows-x86_64"), assignment_bytes(&all));
-        let few = assigned(&spec, "linux-x86_64").unwrap();
-        assert!(bound(&spec, "linux-x86_64") > assignment_bytes(&few));
+        for item in ["some item", "*?[]{}\\ each is in brackets"] {
+            let spec = spec(item);
+            let all = assigned(&spec, "windows-x86_64").unwrap();
+            assert_eq!(bound(&spec, "windows-x86_64"), assignment_bytes(&all));
+            let few = assigned(&spec, "linux-x86_64").unwrap();
+            assert!(bound(&spec, "linux-x86_64") > assignment_bytes(&few));
+        }
     }
 
     #[test]
     fn an_attempt_that_no_message_could_describe_fails_by_itself_and_blames_no_host() {
         let fits = spec("");
         let left = MAX_ASSIGNMENT - bound(&fits, "linux-x86_64");
-        // The item is in the command and in the environment.
-        assert!(assigned(&spec(&"x".repeat(left / 2)), "linux-x86_64").is_ok());
+        // The item is in the command, in the environment, and in an output, where a `*` is in brackets.
+        assert!(assigned(&spec(&"x".repeat(left / 3)), "linux-x86_64").is_ok());
+        assert!(assigned(&spec(&"*".repeat(left / 5)), "linux-x86_64").is_ok());
+        assert!(assigned(&spec(&"*".repeat(left / 5 + 1)), "linux-x86_64").is_err());
 
-        let bad = assigned(&spec(&"x".repeat(left / 2 + 1)), "linux-x86_64").unwrap_err();
+        let bad = assigned(&spec(&"x".repeat(left / 3 + 1)), "linux-x86_64").unwrap_err();
         let Outcome::OverLimit(why) = bad.outcome() else {
             panic!("{bad:?}");
         };

@@ -1,11 +1,11 @@
 //! Checks a submission, and tasks that are added to a job, before they are kept.
 
 use common::job::{JobSpec, SubmitOptions};
-use common::path::{BadPath, PortablePath};
+use common::path::{BadPath, PortablePath, SPECIAL};
 use common::ranks::MAX_RANKS;
 use common::template::TemplateValues;
 use common::wire::{Refusal, RefusalCode};
-use common::{AttemptId, Incarnation, JobId, TaskId, TaskSet};
+use common::{AttemptId, Incarnation, JobId, NewTasks, TaskId, TaskSet};
 use scheduler::policy::Width;
 
 use super::assign::command_bytes;
@@ -46,11 +46,27 @@ pub(crate) fn check_spec(spec: &JobSpec, asked: &SubmitOptions) -> Result<(), Re
     check_tasks(spec, &spec.tasks)
 }
 
-/// Checks that these tasks of a job, all or those that are added to it, can be assigned to hosts.
+/// Checks tasks that are to be added to an open job, whose `spec` is as [`Core::open_to`] gives it; takes
+/// time in proportion to their items. What the job cannot take besides, [`Core::add`] refuses.
 ///
 /// # Errors
 /// Returns the first fault found.
-pub(super) fn check_tasks(spec: &JobSpec, tasks: &TaskSet) -> Result<(), Refusal> {
+///
+/// [`Core::open_to`]: super::Core::open_to
+/// [`Core::add`]: super::Core::add
+pub(crate) fn check_addition(job: JobId, spec: &JobSpec, tasks: &NewTasks) -> Result<(), Refusal> {
+    let Ok(new) = tasks.clone().beside(&spec.tasks) else {
+        return Ok(());
+    };
+    spec.check_streams_of(&new).map_err(|bad| {
+        let hint = format!("nothing was added; see `deskgrid task list {job}`");
+        invalid(bad.to_string(), &hint)
+    })?;
+    check_tasks(spec, &new)
+}
+
+/// Checks that these tasks of a job, all or those that are added to it, can be assigned to hosts.
+fn check_tasks(spec: &JobSpec, tasks: &TaskSet) -> Result<(), Refusal> {
     check_length(spec, tasks)?;
     check_names(spec, tasks)
 }
@@ -61,24 +77,29 @@ fn check_length(spec: &JobSpec, tasks: &TaskSet) -> Result<(), Refusal> {
     let Some(command) = spec.work.command() else {
         return Ok(());
     };
-    let listed = tasks.items.iter().enumerate();
-    let longest = listed.max_by_key(|(_, item)| item.len());
     let last = tasks.ids.ranges().last().map_or(0, |(_, last)| last);
     // The ranks of a gang are numbered once it starts.
     let width = spec.work.ranks().map(|_| MAX_RANKS);
 
-    let values = TemplateValues {
-        attempt: AttemptId {
-            task: TaskId::new(JobId(u32::MAX), width.unwrap_or(last)),
-            number: u32::MAX,
-            incarnation: Incarnation(0),
-        },
-        host: &"h".repeat(LONGEST_HOST),
-        platform: &"p".repeat(LONGEST_PLATFORM),
-        item: longest.map_or("", |(_, item)| item.as_str()),
-        width,
+    let host = "h".repeat(LONGEST_HOST);
+    let platform = "p".repeat(LONGEST_PLATFORM);
+    let bytes_with = |item: &str| {
+        let values = TemplateValues {
+            attempt: AttemptId {
+                task: TaskId::new(JobId(u32::MAX), width.unwrap_or(last)),
+                number: u32::MAX,
+                incarnation: Incarnation(0),
+            },
+            host: &host,
+            platform: &platform,
+            item,
+            width,
+        };
+        command_bytes(command, &values)
     };
-    let bytes = command_bytes(command, &values);
+
+    let longest = longest(&tasks.items, &bytes_with);
+    let bytes = bytes_with(longest.map_or("", |(_, item)| item));
     if bytes <= MAX_ASSIGNMENT {
         return Ok(());
     }
@@ -91,40 +112,119 @@ fn check_length(spec: &JobSpec, tasks: &TaskSet) -> Result<(), Refusal> {
     Err(invalid(what, "put long lists into an input file"))
 }
 
-/// Refuses tasks with an input whose name, expanded, is no portable path.
-fn check_names(spec: &JobSpec, tasks: &TaskSet) -> Result<(), Refusal> {
-    let inputs = spec
-        .work
-        .command()
-        .map_or(&[][..], |command| &command.inputs);
-    let differ = inputs.iter().any(|input| {
-        let of_task = ["TASK_ID", "ITEM", "RANK"];
-        of_task.iter().any(|name| input.name.mentions(name))
-    });
-    let alike = if differ { usize::MAX } else { 1 };
+/// Returns the item that makes the longest assignment, with its position. An output's pattern takes more
+/// bytes for a character that is special there, so one of each kind is measured, not every item.
+fn longest<'a>(
+    items: &'a [String],
+    bytes_with: impl Fn(&str) -> usize,
+) -> Option<(usize, &'a str)> {
+    let none = bytes_with("");
+    let plain = bytes_with("x").saturating_sub(none);
+    let special = bytes_with("*").saturating_sub(none);
 
-    for (index, position) in tasks.ids.iter().zip(0..).take(alike) {
-        // Job, host and incarnation are not known yet; any show whether the rest makes sense.
-        let values = TemplateValues {
-            attempt: AttemptId {
-                task: TaskId::new(JobId(0), index),
-                number: 1,
-                incarnation: Incarnation(0),
-            },
-            host: "host",
-            platform: "linux-x86_64",
-            item: tasks.item_at(position),
-            width: spec.width(),
+    let listed = items.iter().map(String::as_str).enumerate();
+    listed.max_by_key(|(_, item)| {
+        let specials = item.matches(SPECIAL).count();
+        let plains = plain.saturating_mul(item.len() - specials);
+        plains.saturating_add(special.saturating_mul(specials))
+    })
+}
+
+/// Refuses tasks with an input whose name, expanded, is no portable path. Names that are the same for
+/// all tasks are looked at once.
+fn check_names(spec: &JobSpec, tasks: &TaskSet) -> Result<(), Refusal> {
+    let command = spec.work.command();
+    let inputs = command.map_or(&[][..], |command| &command.inputs);
+
+    for name in inputs.iter().map(|input| &input.name) {
+        let numbered = ["TASK_ID", "RANK"].iter().any(|of| name.mentions(of));
+        let items_matter = name.mentions("ITEM");
+        let alike = if numbered || items_matter {
+            usize::MAX
+        } else {
+            1
         };
 
-        for input in inputs {
-            let path: Result<PortablePath, BadPath> = input.name.expand(&values).try_into();
+        for values in spec.looked_at(tasks, items_matter).take(alike) {
+            let path: Result<PortablePath, BadPath> = name.expand(&values).try_into();
             path.map_err(|bad| {
                 let hint = "give the input another name: --input FILE:NAME";
+                let index = values.attempt.task.index;
                 invalid(format!("task {index}: input: {bad}"), hint)
             })?;
         }
     }
 
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use common::content::BlobHash;
+    use common::job::{CommandSpec, Input, InputKind, InputSource, Rules, Work};
+    use common::{BlobRef, IdSet};
+
+    use super::*;
+
+    /// A job of one task, with this item if there is one, and an input of this name.
+    fn spec(input: &str, item: Option<&str>) -> JobSpec {
+        let mut command = CommandSpec::new(vec!["run".parse().unwrap()]);
+        command.inputs = vec![Input {
+            name: input.parse().unwrap(),
+            kind: InputKind::File,
+            source: InputSource::Shared(BlobRef {
+                hash: BlobHash([7; 32]),
+                size: 5,
+            }),
+        }];
+
+        JobSpec {
+            name: "job".into(),
+            tasks: TaskSet {
+                ids: IdSet::from_range(1, 1),
+                items: item.map(str::to_owned).into_iter().collect(),
+            },
+            work: Work::Command(command),
+            rules: Rules::default(),
+        }
+    }
+
+    /// The words of the refusal of these tasks; `None` if they can be added.
+    fn refused(spec: &JobSpec, tasks: NewTasks) -> Option<String> {
+        let refused = check_addition(JobId(1), spec, &tasks).err();
+        refused.map(|refusal| refusal.to_string())
+    }
+
+    #[test]
+    fn a_special_character_counts_with_the_brackets_that_it_gets_in_an_output() {
+        let mut listed = spec("in", Some("a"));
+        if let Work::Command(command) = &mut listed.work {
+            command.outputs = vec!["%{ITEM}".parse().unwrap(); 10];
+        }
+        // It is in the environment, too, and in each output three times as long.
+        let items = |item: String| NewTasks::Items(vec!["y".repeat(4_000), item, "z".into()]);
+        assert_eq!(refused(&listed, items("x".repeat(9_000))), None);
+        assert_eq!(refused(&listed, items("*".repeat(3_000))), None);
+        let why = refused(&listed, items("*".repeat(3_500))).unwrap();
+        assert!(why.contains("task 3:"), "{why}");
+    }
+
+    #[test]
+    fn the_names_of_inputs_are_checked_for_tasks_that_are_added() {
+        // The numbers from 100,000 on make the name longer than 255 bytes.
+        let numbered = spec(&format!("{}%{{TASK_ID}}", "x".repeat(250)), None);
+        let ids = |first, last| NewTasks::Ids(IdSet::from_range(first, last));
+        assert_eq!(refused(&numbered, ids(2, 99_999)), None);
+        let why = refused(&numbered, ids(2, 9_999_999)).unwrap();
+        assert!(why.contains("task 9999999: input:"), "{why}");
+
+        let listed = spec("in-%{ITEM}", Some("a"));
+        let items = |last: &str| {
+            let items = ["b"; 20].into_iter().chain([last, "b"]);
+            NewTasks::Items(items.map(str::to_owned).collect())
+        };
+        assert_eq!(refused(&listed, items("c")), None);
+        let why = refused(&listed, items("../c")).unwrap();
+        assert!(why.contains("task 22: input:"), "{why}");
+    }
 }

@@ -3,7 +3,7 @@
 //! after its end counts only until its host must have heard of it. Billing is done elsewhere.
 
 use common::attempt::{Outcome, Spent};
-use common::{Completion, HostId, Span};
+use common::{AttemptId, Completion, HostId, Span};
 use scheduler::Event;
 
 use super::Core;
@@ -106,14 +106,21 @@ impl Core {
             self.audit(&name, "claim", &format!("attempt {attempt}"), Err(&why))?;
         }
 
-        // A host that is cut off computes on: that is no wild claim, but nobody waits for it.
+        // A host that is cut off computes on: that is no wild claim, but nobody waits for it. A lost
+        // attempt that was found again is waited for, though its end is stored.
         let until_heard = ended
-            .filter(|ended| *ended >= assigned)
+            .filter(|ended| *ended >= assigned && !self.lives_on(host, claimed.attempt))
             .map(|ended| ended.since(assigned) + self.lease);
         Ok(BelievedClaim {
             possible: believed,
             spent: until_heard.map_or(believed, |had| bounded(believed, had, cores)),
         })
+    }
+
+    fn lives_on(&self, host: HostId, attempt: AttemptId) -> bool {
+        let live = self.scheduler.task_attempts(attempt.task);
+        live.iter()
+            .any(|live| live.attempt == attempt && live.host == host)
     }
 
     /// Applies `believed` to a completion. A completion of an attempt that the host was never given
@@ -141,7 +148,7 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use common::view::AttemptState;
-    use common::{AttemptId, Incarnation, JobId, TaskId, Time};
+    use common::{Incarnation, JobId, TaskId, Time};
 
     use super::super::retention::tests::core;
     use super::*;

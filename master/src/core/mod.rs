@@ -46,7 +46,7 @@ use common::{AttemptId, HostId, Incarnation, JobId, Span, TaskId, Time};
 use link::{Contents, LinkError};
 use scheduler::{Effect, Event, Scheduler, Settings};
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, broadcast, oneshot, watch};
 
 use crate::clock::Clock;
 use crate::compare::Comparison;
@@ -61,7 +61,7 @@ use ask::{Ask, Asking, CoreReply, UpkeepAsk};
 use hosts::Delivered;
 use record::Recorder;
 
-pub(crate) use check::check_spec;
+pub(crate) use check::{check_addition, check_spec};
 pub(crate) use contents::{ContentNeed, OldBlob};
 pub(crate) use experience::note_of;
 pub(crate) use hear::{content_is_here, greeted};
@@ -69,7 +69,7 @@ pub(crate) use hosts::{Connected, Forgetting, SessionId};
 pub(crate) use jobs::{LiveJob, SubmitReply, content_is_missing};
 pub(crate) use mail::{HostMail, Outbox};
 pub(crate) use order::{AddReply, Adding};
-pub(crate) use peers::Judged;
+pub(crate) use peers::{EndedShare, Judged};
 pub(crate) use site::SiteViews;
 pub(crate) use speculation::RequestOutcome;
 
@@ -86,6 +86,10 @@ pub(crate) type Thread = std::thread::JoinHandle<Result<(), StoreError>>;
 /// The time for which a store that does not answer keeps people waiting.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The most ended shares that somebody who looks at a job may not have heard of yet; beyond that all that
+/// is looked at is checked again.
+const ENDED_SHARES: usize = 256;
+
 /// A `CoreHandle` by which any task asks the core.
 #[derive(Clone)]
 pub(crate) struct CoreHandle {
@@ -98,8 +102,9 @@ pub(crate) struct CoreHandle {
     pub(crate) changed: watch::Receiver<u64>,
     /// Counts settled jobs, for clients that wait for the end.
     pub(crate) settled: watch::Receiver<u64>,
-    /// Counts shares that have ended, for clients that look at a job for long.
-    pub(crate) unshared: watch::Receiver<u64>,
+    /// Hears of shares that have ended, for clients that look at a job for long; each has a receiver of
+    /// its own.
+    pub(crate) unshared: Arc<broadcast::Receiver<Arc<EndedShare>>>,
     /// The sequence number of the newest event that is durable, for followers.
     pub(crate) newest_event: watch::Receiver<u64>,
 }
@@ -164,7 +169,8 @@ pub(crate) struct Core {
     undecided: BTreeMap<TaskId, BTreeMap<AttemptId, Vec<AttemptId>>>,
     changed: (bool, watch::Sender<u64>),
     settled: (bool, watch::Sender<u64>),
-    unshared: (bool, watch::Sender<u64>),
+    /// Shares that the present group has ended.
+    unshared: (Vec<EndedShare>, broadcast::Sender<Arc<EndedShare>>),
     /// The words of live attempts' programs about their progress.
     words: BTreeMap<AttemptId, String>,
     /// The settings for workers.
@@ -309,7 +315,7 @@ pub(crate) fn start(
     let mut core = Core::begin(clock.now(), store, config, around, SafetyRules::KEPT)?;
     let changed = core.changed.1.subscribe();
     let settled = core.settled.1.subscribe();
-    let unshared = core.unshared.1.subscribe();
+    let unshared = Arc::new(core.unshared.1.subscribe());
     let newest_event = core.newest_event.subscribe();
     let incarnation = core.incarnation;
     let wait = core.store.wait();
@@ -445,7 +451,7 @@ impl Core {
             undecided: BTreeMap::new(),
             changed: (false, watch::Sender::new(0)),
             settled: (false, watch::Sender::new(0)),
-            unshared: (false, watch::Sender::new(0)),
+            unshared: (Vec::new(), broadcast::Sender::new(ENDED_SHARES)),
             words: BTreeMap::new(),
             site: site::SiteBook::default(),
             updates: updates::UpdateBook::default(),
@@ -609,10 +615,14 @@ impl Core {
             recorder.flush();
         }
 
-        for (flag, counter) in [&mut self.changed, &mut self.settled, &mut self.unshared] {
+        for (flag, counter) in [&mut self.changed, &mut self.settled] {
             if std::mem::take(flag) {
                 counter.send_modify(|n| *n += 1);
             }
+        }
+        for ended in self.unshared.0.drain(..) {
+            // Perhaps nobody looks at any job.
+            let _ = self.unshared.1.send(Arc::new(ended));
         }
 
         Ok(())

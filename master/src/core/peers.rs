@@ -15,6 +15,14 @@ fn secret_hash(secret: &[u8; 16]) -> [u8; 32] {
     *blake3::hash(secret).as_bytes()
 }
 
+/// Jobs that a user shares no more with another one.
+#[derive(Debug)]
+pub(crate) struct EndedShare {
+    /// The user who may look at them no more.
+    pub(crate) user: String,
+    pub(crate) jobs: IdSet,
+}
+
 /// The outcome of an approval or a revocation.
 pub enum Judged {
     /// The identity was approved or revoked.
@@ -278,8 +286,13 @@ impl Core {
         let mut changed = Vec::new();
         for job in jobs.iter().map(JobId) {
             let news = self.store.share(job, user, on)?;
-            self.unshared.0 |= news && !on;
             changed.push((job, u64::from(news)));
+        }
+        let news = changed.iter().filter(|(_, news)| *news > 0);
+        let ended: IdSet = news.filter(|_| !on).map(|(job, _)| job.0).collect();
+        if !ended.is_empty() {
+            let user = user.to_owned();
+            self.unshared.0.push(EndedShare { user, jobs: ended });
         }
 
         let what = if on { "share" } else { "unshare" };

@@ -258,7 +258,7 @@ mod tests {
         );
         assert_eq!(counters.may_ask_for_content(HostId(2), now), Span::ZERO);
 
-        // What is under way at that time costs as much as what comes one by one.
+        // Requests that were already being answered then count like those that come one by one.
         for _ in 0..49 {
             counters.asked_in_vain(pc, now);
         }

@@ -2,7 +2,7 @@
 //! names, which any tar can list and unpack. Sizes beyond 8 GiB are written in base 256, as GNU tar
 //! and bsdtar do. It reads only archives that it has written.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 
 const BLOCK: usize = 512;
 /// The bytes of the name field in a head; a name has fewer.
@@ -39,6 +39,29 @@ pub(super) fn append(
 /// Ends an archive.
 pub(super) fn end(out: &mut impl Write) -> io::Result<()> {
     out.write_all(&[0; 2 * BLOCK])
+}
+
+/// Whether an archive of `length` bytes breaks off before its end. Only the heads are read.
+///
+/// # Errors
+/// If it cannot be read, or is another archive than those written here.
+pub(super) fn breaks_off(from: &mut (impl Read + Seek), length: u64) -> io::Result<bool> {
+    let mut at: u64 = 0;
+    loop {
+        if length.saturating_sub(at) < BLOCK as u64 {
+            return Ok(true);
+        }
+        let Some(entry) = next(from)? else {
+            return Ok(false);
+        };
+
+        let taken = (BLOCK + padding(entry.size)) as u64;
+        at = at.saturating_add(taken).saturating_add(entry.size);
+        if at > length {
+            return Ok(true);
+        }
+        from.seek(SeekFrom::Start(at))?;
+    }
 }
 
 /// Reads the next file's head; `None` at the end of the archive. After it come `size` bytes, then

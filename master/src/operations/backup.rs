@@ -11,7 +11,7 @@ use common::content::BlobHash;
 use link::{LinkError, files};
 
 use super::archive::{self, ArchiveEntry};
-use super::part::{self, BreakOff, Breakable, Part};
+use super::part::{self, BreakOff, Breakable, Part, UNFINISHED};
 use super::places::MasterPlaces;
 use super::source::{self, Item};
 use super::{HOME, OperationError, STORE, SweepHold, bucket};
@@ -92,7 +92,11 @@ pub fn backup(
         part::is_of_a_backup,
         |path| match is_archive(target) {
             true => files::create_private(path).map(drop),
-            false => fs::create_dir(path).and_then(|()| files::private_dir(path)),
+            false => {
+                fs::create_dir(path)?;
+                files::private_dir(path)?;
+                files::create_private(&path.join(UNFINISHED)).map(drop)
+            }
         },
     )?;
 
@@ -190,9 +194,21 @@ fn write(
     let kept = put_all(&items, (part, end), is_archive(target), &mut done)?;
     verify(part, &kept, end)?;
     remove_store(snapshot);
+    finish(part, is_archive(target)).map_err(LinkError::file("cannot write", part))?;
     fs::rename(part, target).map_err(LinkError::file("cannot rename", part))?;
     files::sync_dir(parent(target)).map_err(LinkError::file("cannot sync", parent(target)))?;
     Ok(done)
+}
+
+/// Makes a whole backup of what was written and read back: from now on nothing takes it for left behind.
+fn finish(part: &Path, is_archive: bool) -> io::Result<()> {
+    if is_archive {
+        let mut file = File::options().append(true).open(part)?;
+        archive::end(&mut file)?;
+        return file.sync_all();
+    }
+    fs::remove_file(part.join(UNFINISHED))?;
+    files::sync_dir(part)
 }
 
 fn size(path: &Path) -> Result<u64, OperationError> {
@@ -252,8 +268,7 @@ fn put_all(
         });
     }
 
-    sink.finish()
-        .map_err(LinkError::file("cannot write", part))?;
+    sink.sync().map_err(LinkError::file("cannot write", part))?;
     Ok(kept)
 }
 
@@ -280,14 +295,12 @@ impl Sink {
     }
 
     /// Makes everything durable.
-    fn finish(self) -> io::Result<()> {
+    fn sync(self) -> io::Result<()> {
         match self {
-            Sink::Archive(mut out) => {
-                archive::end(&mut out)?;
-                out.into_inner()
-                    .map_err(io::IntoInnerError::into_error)?
-                    .sync_all()
-            }
+            Sink::Archive(out) => out
+                .into_inner()
+                .map_err(io::IntoInnerError::into_error)?
+                .sync_all(),
             Sink::Dir(dir) => sync_tree(&dir),
         }
     }

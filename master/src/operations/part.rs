@@ -1,15 +1,18 @@
-//! The files of a backup or a restoration before they are whole. One that breaks off removes them, and those that one has left
-//! that was killed the next one replaces.
+//! The files of a backup or a restoration before they are whole. An operation that breaks off removes them. One that is killed
+//! leaves them, and the next operation of the same name replaces them.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use link::LinkError;
 
-use super::{HOME, OperationError};
+use super::{HOME, OperationError, STORE, archive};
+
+/// The file in a backup's directory that says that it is not whole.
+pub(super) const UNFINISHED: &str = "unfinished";
 
 /// The word that an operation is to break off, for whoever has started it to say.
 #[derive(Debug, Clone, Default)]
@@ -64,13 +67,13 @@ impl<R: Read> Read for Breakable<'_, R> {
 #[derive(Debug)]
 pub(super) struct Part {
     path: PathBuf,
-    /// Locked as long as it is written: the file or directory, and the one in whose place it is.
+    /// Locked as long as it is written: the file or directory, and the one that it has replaced.
     _held: Vec<File>,
 }
 
 impl Part {
-    /// Makes the file or directory with `make`. What is there already is replaced if `is_left` knows it for the rest of such an
-    /// operation, and none that still runs has it.
+    /// Makes the file or directory with `make`. What is there already is replaced if `is_left` recognises it as what a killed
+    /// operation has left, and no operation that still runs has it locked.
     ///
     /// # Errors
     /// If something else is there, or it cannot be made.
@@ -92,7 +95,8 @@ impl Part {
 
         make(path).map_err(LinkError::file("cannot make", path))?;
         let made = open(path).map_err(LinkError::file("cannot open", path))?;
-        // Who has it locked by now takes it for left behind. Where there are no locks, nothing is replaced.
+        // Another operation that has locked it meanwhile takes it for left behind, and replaces it. Where there are no locks,
+        // nothing is replaced.
         if matches!(made.try_lock(), Err(TryLockError::WouldBlock)) {
             return Err(taken());
         }
@@ -116,18 +120,30 @@ impl Part {
     }
 }
 
-/// Whether a file or directory looks as a backup does that is not whole.
+/// Whether this is what a killed backup has left: a directory that says so of itself, or an archive that
+/// breaks off. A whole backup is never one, whatever its name is.
 pub(super) fn is_of_a_backup(path: &Path) -> bool {
-    if let Ok(mut entries) = fs::read_dir(path) {
-        return entries.all(|entry| entry.is_ok_and(|entry| entry.file_name() == HOME));
+    if let Ok(entries) = fs::read_dir(path) {
+        let names: io::Result<Vec<_>> = entries.map(|entry| Ok(entry?.file_name())).collect();
+        return names.is_ok_and(|names| {
+            let says_so = names.is_empty() || names.iter().any(|name| name == UNFINISHED);
+            says_so && names.iter().all(|name| name == HOME || name == UNFINISHED)
+        });
     }
+    is_rest_of_archive(path).unwrap_or(false)
+}
 
-    let begins = format!("{HOME}/");
+fn is_rest_of_archive(path: &Path) -> io::Result<bool> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    // A backup begins with the store.
+    let begins = format!("{HOME}/{STORE}");
     let mut head = Vec::new();
-    let read = File::open(path)
-        .and_then(|file| file.take(begins.len() as u64).read_to_end(&mut head))
-        .is_ok();
-    read && (head.is_empty() || head == begins.as_bytes())
+    (&mut file)
+        .take(begins.len() as u64)
+        .read_to_end(&mut head)?;
+    file.rewind()?;
+    Ok(length == 0 || head == begins.as_bytes() && archive::breaks_off(&mut file, length)?)
 }
 
 fn open(path: &Path) -> io::Result<File> {

@@ -389,6 +389,7 @@ fn what_a_killed_operation_left_is_replaced_and_what_is_in_use_or_somebodys_is_n
     let place = Place::new();
     link::files::private_dir(&place.at("copy.part/master")).unwrap();
     fs::write(place.at("copy.part/master/ca.key.der"), "a part").unwrap();
+    fs::write(place.at("copy.part/unfinished"), "").unwrap();
     fs::write(place.at("copy.store"), "a part").unwrap();
     fs::write(place.at("copy.tar.part"), "master/store.sqlite").unwrap();
     fs::write(place.at("early.tar.part"), "").unwrap();
@@ -420,6 +421,33 @@ fn what_a_killed_operation_left_is_replaced_and_what_is_in_use_or_somebodys_is_n
     }
     assert_eq!(fs::read(place.at("mine.part/notes")).unwrap(), b"mine");
     assert_eq!(fs::read(place.at("mine.tar.part")).unwrap(), b"mine");
+}
+
+#[test]
+fn a_whole_backup_is_not_replaced_by_one_for_which_its_name_is_that_of_a_part() {
+    let place = Place::new();
+    let whole = place.at("whole.tar");
+    backup(&place.state(), &whole).unwrap();
+    let bytes = fs::read(&whole).unwrap();
+    fs::rename(&whole, place.at("copy.tar.part")).unwrap();
+    backup(&place.state(), &place.at("copy.part")).unwrap();
+
+    for target in ["copy", "copy.tar"] {
+        let refused = backup(&place.state(), &place.at(target));
+        assert!(
+            matches!(refused, Err(OperationError::Exists { .. })),
+            "{target}"
+        );
+    }
+    assert_eq!(fs::read(place.at("copy.tar.part")).unwrap(), bytes);
+    assert_eq!(names(&place.at("copy.part")), [HOME]);
+
+    // All but the archive's end, and a part of a file.
+    for left in [bytes.len() - 1_024, bytes.len() / 2] {
+        fs::write(place.at("copy.tar.part"), &bytes[..left]).unwrap();
+        backup(&place.state(), &place.at("copy.tar")).unwrap();
+        fs::remove_file(place.at("copy.tar")).unwrap();
+    }
 }
 
 #[test]

@@ -23,6 +23,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::rights::Right;
+use super::unshared::Unshared;
 use crate::core::NoReply;
 use crate::core::ask::{Ask, CoreReply, JobAsk, UpkeepAsk};
 use crate::run::SessionContext;
@@ -42,8 +43,6 @@ pub(super) struct Asker {
     state: Arc<SessionContext>,
     /// The turns that the request has had.
     turns: AtomicU32,
-    /// Counts shares that have ended since the request came.
-    unshared: watch::Receiver<u64>,
 }
 
 /// The reason why a request gets no answer.
@@ -99,9 +98,6 @@ pub(super) fn no_job(job: JobId) -> NoAnswer {
 
 impl Asker {
     pub(super) fn new(state: Arc<SessionContext>, peer: &Peer, right: Right) -> Self {
-        let mut unshared = state.core.unshared.clone();
-        unshared.mark_unchanged();
-
         Self {
             user: peer.name.clone(),
             id: peer.id,
@@ -109,7 +105,6 @@ impl Asker {
             right,
             state,
             turns: AtomicU32::new(0),
-            unshared,
         }
     }
 
@@ -153,10 +148,10 @@ impl Asker {
         )
     }
 
-    /// A counter that grows whenever a share has ended since the request came: then who looks at a job may
-    /// no longer.
-    pub(super) fn unshared(&self) -> watch::Receiver<u64> {
-        self.unshared.clone()
+    /// What tells of shares with this user that end from now on. Whoever looks at jobs for long takes it
+    /// before the right to look is checked.
+    pub(super) fn unshared(&self) -> Unshared {
+        Unshared::new(self.state.core.unshared.resubscribe(), self.only_own())
     }
 
     /// The sequence number of the newest event that is durable.

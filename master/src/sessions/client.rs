@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use common::selector::Selector;
 use common::view::{AccountView, TaskState};
 use common::wire::client::{Reply, Request};
 use common::wire::enrol::EnrolReply;
 use common::wire::stream::Open;
 use common::wire::{Refusal, RefusalCode, Versions};
-use common::{IdSet, Span, Time};
+use common::{Span, Time};
 use link::{Channel, LinkError};
 use quinn::Connection;
 
@@ -209,7 +210,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
             jobs,
             quiet,
             timeout,
-        } => watch(asker, asker.pick(&jobs).await?, quiet, timeout, tx).await?,
+        } => watch(asker, &jobs, quiet, timeout, tx).await?,
         Request::Tasks { job, tasks, states } => {
             let listing = asker.listing(job, &tasks).await?.only(&states);
             send_tasks(asker, listing, &states, tx).await?;
@@ -471,13 +472,14 @@ async fn send_jobs(
 /// share ends meanwhile are left out.
 async fn watch(
     asker: &Asker,
-    mut jobs: IdSet,
+    jobs: &Selector,
     quiet: bool,
     timeout: Option<Span>,
     tx: &mut Response,
 ) -> Result<(), NoAnswer> {
-    let (mut changed, mut settled) = asker.counters();
     let mut unshared = asker.unshared();
+    let mut jobs = asker.pick(jobs).await?;
+    let (mut changed, mut settled) = asker.counters();
     let over = tokio::time::sleep(
         timeout.map_or(Duration::from_secs(u64::from(u32::MAX)), Duration::from),
     );
@@ -522,9 +524,8 @@ async fn watch(
         loop {
             tokio::select! {
                 biased;
-                ended = unshared.changed() => {
-                    ended.map_err(|_| NoReply::Stopped)?;
-                    jobs = asker.still_seen(jobs).await?;
+                concerned = unshared.among(&jobs) => {
+                    jobs = asker.still_seen(jobs, concerned?).await?;
                     rest = rest.intersection(&jobs);
                     if rest.is_empty() {
                         break;

@@ -161,16 +161,18 @@ pub(super) async fn needs(
         ContentNeed::FilesOf(lists) => lists,
     };
 
-    // There can be one of four megabytes for each attempt.
-    let _turn = state.counters.lists_turn(host).await;
-    // A list that cannot be brought cannot be read either.
+    // A list that cannot be brought cannot be read either. Storage may take its time: a turn that
+    // waited for it would keep other hosts waiting.
     let mut held = Vec::new();
     for list in &lists {
         held.extend(state.blobs.bring(&state.core, list.hash).await.ok());
     }
+    // Each attempt of the host can have a list, and each list four megabytes.
+    let turn = state.counters.lists_turn(host).await;
     let blobs = state.blobs.clone();
     let looked = tokio::task::spawn_blocking(move || {
-        let _held = held;
+        // Reading goes on where the host is gone.
+        let _kept = (held, turn);
         lists.iter().any(|list| {
             let files = super::checkpoint::read_list(&blobs, *list);
             files.is_ok_and(|files| files.files.iter().any(|file| file.blob.hash == hash))

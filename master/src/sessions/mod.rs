@@ -18,6 +18,7 @@ mod rights;
 pub(crate) mod share;
 mod speculation;
 mod tail;
+mod unshared;
 mod views;
 mod worker;
 

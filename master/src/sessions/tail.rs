@@ -11,11 +11,11 @@ use common::wire::client::{Reply, TailFrom, TailNews};
 use common::wire::stream::TailPart;
 use common::{AttemptId, IdSet, TaskId};
 use link::{Channel, LinkError};
-use tokio::sync::watch::error::RecvError;
 
 use super::answer::Response;
 use super::answers::{Asker, NoAnswer, chosen, refuse};
 use super::client::push;
+use super::unshared::Unshared;
 use crate::core::NoReply;
 use crate::core::ask::{JobAsk, TailAsk};
 
@@ -39,14 +39,16 @@ pub(super) async fn tail(
     from: TailFrom,
     tx: &mut Response,
 ) -> Result<(), NoAnswer> {
+    let unshared = asker.unshared();
     asker.pick_one(task.job).await?;
     let this = Selector::Ids(IdSet::from_range(task.index, task.index));
     let spec = asker.spec(task.job).await?;
     chosen(task.job, &this, &spec)?;
 
     let (mut changed, _) = asker.counters();
-    let mut unshared = asker.unshared();
     let mut viewer = Viewer {
+        unshared,
+        job: IdSet::from_range(task.job.0, task.job.0),
         at: from,
         begun: None,
         waits: None,
@@ -60,7 +62,7 @@ pub(super) async fn tail(
         };
         tokio::select! {
             biased;
-            ended = unshared.changed() => still_seen(asker, task, ended).await?,
+            ended = viewer.unshared.among(&viewer.job) => still_seen(asker, task, ended).await?,
             () = tx.gone() => return Ok(()),
             alive = changed.changed() => if alive.is_err() {
                 return Err(NoReply::Stopped.into());
@@ -71,20 +73,21 @@ pub(super) async fn tail(
     }
 }
 
-/// Refuses if a share has `ended`, and the asker may no longer see the task.
+/// Refuses if the share of a task's job has `ended`, and the asker may no longer see it.
 async fn still_seen(
     asker: &Asker,
     task: TaskId,
-    ended: Result<(), RecvError>,
+    ended: Result<IdSet, NoAnswer>,
 ) -> Result<(), NoAnswer> {
-    match ended {
-        Ok(()) => asker.pick_one(task.job).await,
-        Err(_) => Err(NoReply::Stopped.into()),
-    }
+    ended?;
+    asker.pick_one(task.job).await
 }
 
 /// Whoever looks at a task, and how far that is.
 struct Viewer {
+    unshared: Unshared,
+    /// The task's job.
+    job: IdSet,
     /// The next byte.
     at: TailFrom,
     /// The attempt that was last said to begin.
@@ -188,14 +191,15 @@ impl Viewer {
                 .await?;
         }
 
-        let mut unshared = asker.unshared();
         loop {
             let next = channel.rx.recv::<TailPart>();
             tokio::pin!(next);
             let part = loop {
                 tokio::select! {
                     biased;
-                    ended = unshared.changed() => still_seen(asker, attempt.task, ended).await?,
+                    ended = self.unshared.among(&self.job) => {
+                        still_seen(asker, attempt.task, ended).await?;
+                    }
                     () = tx.gone() => return Ok(()),
                     part = &mut next => break part,
                 }

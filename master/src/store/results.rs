@@ -164,8 +164,8 @@ pub(super) fn counts(judgement: Option<Judgement>, number: u32) -> bool {
 }
 
 /// Adds to `progress` the results that wait for others to agree, and those that were believed
-/// without a comparison. A task of these that had attempts of higher numbers is listed as tried, so that none of them is
-/// used again.
+/// without a comparison. A finished task of these that had attempts of higher numbers is listed as tried, so that none
+/// of them is used again.
 pub(super) fn restore(
     db: &Db,
     job: JobId,
@@ -187,7 +187,10 @@ pub(super) fn restore(
             Some(Judgement::Open(_)) => progress.results.push((attempt, host)),
             Some(Judgement::Alone(_)) => {
                 let highest: u32 = row.get(5)?;
-                let more = (highest > number).then(|| tried(attempt.task.index, highest));
+                // One that is computed again, as its result was removed, is listed with its attempts.
+                let finished = progress.finished.contains(attempt.task.index);
+                let more =
+                    (finished && highest > number).then(|| tried(attempt.task.index, highest));
                 progress.tried.extend(more);
                 progress.alone.push((attempt, host));
             }
@@ -248,5 +251,42 @@ mod tests {
             .map(|tried| (tried.task, tried.attempts))
             .collect();
         assert_eq!(tried, [(1, 2)], "only where the numbers differ");
+    }
+    #[test]
+    fn a_task_that_is_computed_again_is_listed_once_with_its_live_attempt() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = open(&dir);
+        let mut compared = spec(2);
+        compared.rules.quorum = Quorum {
+            size: 2,
+            adaptive: true,
+            compare: Compare::Bytes,
+        };
+
+        let job = add_job(&mut store, 1, &compared);
+        for index in 1..=2 {
+            let [first, again] = [1, 2].map(|number| attempt(job, index, number));
+            start(&mut store, first);
+            store
+                .attempt_result(&completion(first, 7), AttemptState::Finished, Time(9))
+                .unwrap();
+            store.judged(first, Judgement::Alone(10)).unwrap();
+            // What it left was removed, and somebody has asked for it.
+            store
+                .attempt_ended(first, AttemptState::Lost, Time(9), "removed")
+                .unwrap();
+            start(&mut store, again);
+        }
+        store.commit().unwrap();
+        drop(store);
+
+        let restored = open(&dir).restore_job(job).unwrap().unwrap();
+        let tried: Vec<_> = restored
+            .progress
+            .tried
+            .iter()
+            .map(|tried| (tried.task, tried.attempts, tried.live.len()))
+            .collect();
+        assert_eq!(tried, [(1, 2, 1), (2, 2, 1)]);
     }
 }

@@ -5,7 +5,7 @@ use common::view::TaskState;
 use common::{IdSet, JobId};
 
 use super::reader::{SettledRow, settled_rows};
-use super::value::{SqlRow, values};
+use super::value::values;
 use super::writer::Writer;
 use super::{Reader, StoreError};
 
@@ -59,17 +59,12 @@ fn opened(rows: Vec<SettledRow>, tasks: &IdSet) -> (Vec<RowRun>, Vec<(SettledRow
 impl Reader {
     /// The tasks of a job that failed and (unless `only_failed`) those that were cancelled.
     pub(crate) fn unsuccessful(&self, job: JobId, only_failed: bool) -> Result<IdSet, StoreError> {
-        let states = match only_failed {
-            true => "state = 'failed'",
-            false => "state IN ('failed', 'cancelled')",
-        };
-        let sql =
-            format!("SELECT first, last FROM settled WHERE job = $1 AND {states} ORDER BY first");
-        self.with(|db| {
-            let read = |row: &SqlRow<'_>| Ok((row.get(0)?, row.get(1)?));
-            let ranges: Vec<(u32, u32)> = db.all(&sql, values![job.0], read)?;
-            Ok(IdSet::from_ranges(ranges))
-        })
+        let rows = self.settled(job)?;
+        let wanted = rows
+            .iter()
+            .filter(|row| !only_failed || row.state == TaskState::Failed);
+        let ranges = wanted.map(|row| (row.first, row.last)).collect();
+        Ok(IdSet::from_ranges(ranges))
     }
 }
 

@@ -123,7 +123,7 @@ pub(crate) fn start(store: &mut Writer, attempt: AttemptId) {
         .unwrap();
 }
 
-pub(super) fn completion(attempt: AttemptId, hash: u8) -> Completion {
+pub(crate) fn completion(attempt: AttemptId, hash: u8) -> Completion {
     let blob = BlobRef {
         hash: BlobHash([hash; 32]),
         size: 9,

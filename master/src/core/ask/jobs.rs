@@ -56,7 +56,9 @@ pub enum JobAsk {
     /// Stops these tasks (none given: all) of a job, as the user with this name asked. Gives
     /// `Count`.
     Cancel(JobId, Option<IdSet>, String),
-    /// Adds tasks to an open job, or refuses them. Gives `Added`.
+    /// What tasks that are added to an open job are checked against. Gives `OpenTo`.
+    OpenTo(JobId),
+    /// Adds tasks that were checked to an open job, or refuses them. Gives `Added`.
     Add(Box<Adding>),
     /// Closes an open job. Gives `Closed`.
     Close(JobId),
@@ -131,6 +133,7 @@ impl Core {
         Ok(match ask {
             JobAsk::Submit(submitting) => Box::new(self.submit(*submitting)?).into(),
             JobAsk::Add(adding) => self.add(*adding)?.into(),
+            JobAsk::OpenTo(job) => self.open_to(job).into(),
             JobAsk::Close(job) => self.close(job)?.into(),
             JobAsk::Request(job, tasks) => self.request(job, &tasks)?.into(),
             JobAsk::DropUnrequested(job) => self.drop_unrequested(job)?.into(),

@@ -18,7 +18,9 @@ use api::Turn;
 use serde::de::DeserializeOwned;
 
 use crate::core::ask::{HostAsk, HostNames, JobAsk, Submitting};
-use crate::core::{AddReply, Adding, NoReply, SubmitReply, check_spec, content_is_missing};
+use crate::core::{
+    AddReply, Adding, NoReply, SubmitReply, check_addition, check_spec, content_is_missing,
+};
 use crate::store::StoreError;
 
 use super::super::rights::Right;
@@ -186,13 +188,25 @@ impl Asker {
         dry_run: bool,
     ) -> Result<Reply, NoAnswer> {
         self.pick_one(job).await?;
-        let (tasks, _turn) = match tasks {
+        let (tasks, turn) = match tasks {
             Addition::Inline(tasks) => (tasks, None),
             Addition::Blob(blob) => {
                 let (tasks, turn) = self.described(blob).await?;
                 (tasks, Some(turn))
             }
         };
+
+        // Off the core's thread, as with a submission. A job that takes no tasks is refused by the core,
+        // which knows whether this request was made before.
+        let open: Option<Box<JobSpec>> = self.core(JobAsk::OpenTo(job)).await?;
+        let checked = tokio::task::spawn_blocking(move || {
+            let checked = open.map_or(Ok(()), |spec| check_addition(job, &spec, &tasks));
+            checked.map(|()| (tasks, turn))
+        });
+        let (tasks, _turn) = checked
+            .await
+            .map_err(|_| NoReply::Stopped)?
+            .map_err(NoAnswer::Refused)?;
 
         let added: Result<AddReply, _> = self
             .core(JobAsk::Add(Box::new(Adding {
@@ -411,19 +425,30 @@ impl Asker {
             .map(drop)
     }
 
-    /// Those of these jobs that the asker may still see. It is an error if there is none left.
-    pub(in crate::sessions) async fn still_seen(&self, jobs: IdSet) -> Result<IdSet, NoAnswer> {
+    /// Those of these jobs that the asker may still see, where the share of those that are `concerned` has
+    /// ended. It is an error if there is none left.
+    pub(in crate::sessions) async fn still_seen(
+        &self,
+        mut jobs: IdSet,
+        concerned: IdSet,
+    ) -> Result<IdSet, NoAnswer> {
         let (Some(user), Some(first)) = (self.only_own(), jobs.first()) else {
             return Ok(jobs);
         };
-        let seen = self
-            .read(move |reader| reader.job_ids_of(&jobs, Some(&user), true))
-            .await?;
+        jobs.subtract(&concerned);
+        let seen = self.read(move |reader| {
+            if concerned.ranges().count() <= RANGES {
+                return reader.job_ids_of(&concerned, Some(&user), true);
+            }
+            let all = reader.job_ids(Some(&user), true)?;
+            Ok(all.intersection(&concerned))
+        });
+        jobs.union_with(&seen.await?);
 
-        if seen.is_empty() {
+        if jobs.is_empty() {
             return Err(no_job(JobId(first)));
         }
-        Ok(seen)
+        Ok(jobs)
     }
 
     /// The unsettled ones of these jobs.
