@@ -21,10 +21,13 @@ const PAUSE: Span = Span::from_secs(60);
 /// The first pause of a host without room on its disk, or that gives tasks back; `LONGEST` bounds both.
 const SHORT_PAUSE: Span = Span::from_secs(15);
 const LONGEST: Span = Span::from_secs(15 * 60);
-/// The number of unasked returns, with no success in between, that benches a host. News of the owner and an assignment
-/// may cross once.
-const RETURNS: u32 = 3;
-/// An attempt that its host has had for longer than this may be given back: it keeps nobody busy.
+/// The number of unasked returns within [`COUNTED`], with no success in between, that benches a host. One or two happen to
+/// a sound host: an assignment and news of its owner may cross on their way.
+const RETURNS: usize = 3;
+/// The time for which a return counts.
+const COUNTED: Span = Span::from_secs(60 * 60);
+/// A host may give back an attempt that it has had for longer than this: even if it does so each time, that costs the
+/// master little.
 const AT_ONCE: Span = Span::from_secs(60);
 
 /// Whether this outcome may be the host's fault. A limit set by the user is not.
@@ -132,29 +135,43 @@ impl Scheduler {
         }
     }
 
-    /// Whether a host gives attempts back soon after it got them, and nothing that is known explains it: its owner lets
-    /// tasks run, its worker does not shut down, nobody drains it, and none of them was to make room.
+    /// Whether a host gives attempts back soon after it got them, and nothing that is known explains it: its owner is away,
+    /// its worker does not shut down, nobody drains it, and none of them was to make room. An owner who comes back takes
+    /// slots from tasks, also where some stay theirs: then what has not begun goes back.
     pub(crate) fn returns_at_once(&self, id: HostId, attempts: &[AttemptId]) -> bool {
         let Some(host) = self.hosts.table.get(&id) else {
             return false;
         };
-        let is_explained = !host.lets_go_on() || host.draining || host.closing;
+        let owner_is_there = host.owner.reason().is_some();
+        let is_explained = !host.lets_go_on() || owner_is_there || host.draining || host.closing;
         let at_once = |attempt: &AttemptId| {
             let load = host.books.get(attempt);
             let load = load.filter(|load| !load.stopping && !load.frozen);
-            load.is_some_and(|load| self.now.since(load.assigned) < AT_ONCE)
+            load.is_some_and(|load| self.now.since(load.since) < AT_ONCE)
         };
         self.settings.benching && !is_explained && attempts.iter().any(at_once)
     }
 
-    /// Notes that a host gave attempts back unasked; after [`RETURNS`] times it is benched, and `why` is the reason.
+    /// Notes that a host gave attempts back unasked; after [`RETURNS`] times it is benched, and `why` is the reason. One
+    /// that is benched already has failed its probe.
     pub(crate) fn note_return(&mut self, id: HostId, why: &str) {
+        let now = self.now;
         let Some(host) = self.hosts.get(id) else {
             return;
         };
         let trouble = host.trouble.get_or_insert_default();
-        trouble.returns = trouble.returns.saturating_add(1);
-        if trouble.returns >= RETURNS {
+        let returns = &mut trouble.returns;
+        returns.retain(|at| now.since(*at) < COUNTED);
+        returns.push(now);
+
+        let beyond = returns.len().saturating_sub(RETURNS);
+        returns.drain(..beyond);
+        let often = returns.len() >= RETURNS;
+        let probing = trouble.bench.as_ref().is_some_and(|bench| bench.probing);
+
+        if probing {
+            self.probe_failed(id);
+        } else if often {
             self.bench(id, why.to_owned(), SHORT_PAUSE);
         }
     }

@@ -59,7 +59,10 @@ impl Grid {
     }
 
     fn joins(&mut self, host: HostId) {
-        let slots = 1;
+        self.joins_with(host, 1);
+    }
+
+    fn joins_with(&mut self, host: HostId, slots: u32) {
         let speed = Speed::REFERENCE;
         self.send(Event::HostJoined {
             host,
@@ -105,6 +108,11 @@ impl Grid {
             .iter()
             .find(|(on, ..)| *on == host)
             .map(|(_, attempt, _)| *attempt)
+    }
+
+    fn all_on(&self, host: HostId) -> Vec<AttemptId> {
+        let there = self.live.iter().filter(|(on, ..)| *on == host);
+        there.map(|(_, attempt, _)| *attempt).collect()
     }
 
     /// What runs on this host ends like this, after so long.
@@ -415,13 +423,7 @@ fn an_admin_lets_a_benched_host_go_on() {
 fn a_full_disk_under_many_tasks_benches_its_host_once() {
     let mut grid = Grid::new(&[]);
     grid.submit(1, 20, 0);
-    grid.send(Event::HostJoined {
-        host: BAD,
-        slots: 8,
-        speed: Speed::REFERENCE,
-        status: status(),
-        held: Vec::new(),
-    });
+    grid.joins_with(BAD, 8);
     while grid.on(BAD).is_some() {
         grid.ends(BAD, Outcome::NoRoom("its disk is full".into()), 1);
     }
@@ -533,14 +535,53 @@ fn returns_for_the_owner_or_after_a_while_bench_nobody() {
         grid.gives_back();
     }
     assert_ne!(grid.host_state(BAD), HostState::Benched);
+}
 
-    // Its worker shuts down.
-    grid.send(Event::HostClosing { host: BAD });
+#[test]
+fn returns_for_an_owner_who_leaves_some_slots_to_tasks_bench_nobody() {
+    let mut grid = Grid::new(&[]);
+    grid.submit(1, 100, 0);
+    grid.joins_with(BAD, 4);
     for _ in 0..5 {
+        let owner = OwnerState::Sharing(YieldReason::InUse, 1);
+        let attempts: Vec<AttemptId> = grid.all_on(BAD).into_iter().skip(1).collect();
+        assert_eq!(attempts.len(), 3, "it gets more");
+        grid.send(Event::OwnerChanged { host: BAD, owner });
+        grid.send(Event::AttemptsReturned {
+            host: BAD,
+            attempts,
+        });
+        let owner = OwnerState::Away;
+        grid.send(Event::OwnerChanged { host: BAD, owner });
+    }
+    assert_ne!(grid.host_state(BAD), HostState::Benched);
+}
+
+#[test]
+fn only_returns_within_an_hour_bench_a_host() {
+    let mut grid = Grid::new(&[BAD]);
+    grid.submit(1, 100, 0);
+    for _ in 0..6 {
+        grid.gives_back();
+        assert!(grid.on(BAD).is_some(), "{:?}", grid.host_state(BAD));
+        // What it has had for so long does not count.
+        grid.pass(40 * 60_000);
         grid.gives_back();
     }
-    grid.joins(BAD);
-    assert!(grid.on(BAD).is_some());
+    assert_ne!(grid.host_state(BAD), HostState::Benched);
+}
+
+#[test]
+fn a_pause_of_the_master_does_not_make_old_attempts_new() {
+    let mut grid = Grid::new(&[BAD]);
+    grid.submit(1, 100, 0);
+    let span = Span::from_secs(600);
+    for _ in 0..5 {
+        grid.pass(600_000);
+        grid.send(Event::MasterPaused { span });
+        grid.gives_back();
+    }
+    assert_ne!(grid.host_state(BAD), HostState::Benched);
 }
 
 impl Grid {
