@@ -1,7 +1,7 @@
 //! Hosts that fail what succeeds elsewhere: where retries go, what is charged to a task, and when a
 //! host gets nothing.
 
-use common::attempt::Outcome;
+use common::attempt::{Outcome, Phase};
 use common::host::{OwnerState, Status, YieldReason};
 use common::job::Rules;
 use common::view::{HostState, JobState};
@@ -9,6 +9,9 @@ use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, Time};
 use scheduler::effect::StartReason;
 use scheduler::event::Bag;
 use scheduler::{Effect, Event, Scheduler, Settings};
+
+use crate::speculation::request;
+use crate::world::World;
 
 const GOOD: HostId = HostId(1);
 const BAD: HostId = HostId(2);
@@ -23,11 +26,13 @@ struct Grid {
 
 impl Grid {
     fn new(hosts: &[HostId]) -> Self {
+        Self::with(hosts, false)
+    }
+
+    fn with(hosts: &[HostId], stops_when_reported: bool) -> Self {
         let settings = Settings {
-            benching: true,
-            lease: Span::from_secs(1_000_000),
-            suspect_after: Span::from_secs(1_000_000),
-            ..Settings::default()
+            stops_when_reported,
+            ..settings()
         };
         let scheduler = Scheduler::new(settings, Incarnation(1));
         let mut grid = Self {
@@ -168,6 +173,15 @@ impl Grid {
 
     fn host_state(&self, host: HostId) -> HostState {
         self.scheduler.host(host).expect("it is there").state
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        benching: true,
+        lease: Span::from_secs(1_000_000),
+        suspect_after: Span::from_secs(1_000_000),
+        ..Settings::default()
     }
 }
 
@@ -555,6 +569,81 @@ fn returns_for_an_owner_who_leaves_some_slots_to_tasks_bench_nobody() {
         grid.send(Event::OwnerChanged { host: BAD, owner });
     }
     assert_ne!(grid.host_state(BAD), HostState::Benched);
+}
+
+#[test]
+fn returns_of_a_worker_that_shuts_down_bench_nobody() {
+    let mut grid = Grid::new(&[]);
+    grid.submit(1, 100, 0);
+    for _ in 0..5 {
+        grid.joins(BAD);
+        assert!(grid.on(BAD).is_some(), "it gets more");
+        grid.send(Event::HostClosing { host: BAD });
+        grid.gives_back();
+    }
+    grid.joins(BAD);
+    assert_ne!(grid.host_state(BAD), HostState::Benched);
+}
+
+#[test]
+fn returns_of_a_drained_host_bench_nobody() {
+    for is_drained in [false, true] {
+        let mut grid = Grid::new(&[]);
+        grid.submit(1, 100, 0);
+        grid.joins_with(BAD, 5);
+        let attempts = grid.all_on(BAD);
+        assert_eq!(attempts.len(), 5);
+        if is_drained {
+            grid.send(Event::HostDrained { host: BAD });
+        }
+        for attempt in attempts {
+            grid.send(Event::AttemptsReturned {
+                host: BAD,
+                attempts: vec![attempt],
+            });
+        }
+
+        // A drained host is shown as such, and who lets it go on pardons it: only the pause would tell.
+        let soon = grid.now + Span::from_secs(60);
+        let has_pause = grid.scheduler.next_wakeup().is_some_and(|at| at <= soon);
+        assert_eq!(has_pause, !is_drained);
+    }
+}
+
+#[test]
+fn returns_of_what_was_told_to_stop_bench_nobody() {
+    let mut grid = Grid::with(&[BAD], true);
+    for job in 1..=5 {
+        let job = grid.submit(job, 1, 0);
+        let attempt = grid.on(BAD).expect("it gets more");
+        grid.send(Event::JobCancelled { job, tasks: None });
+        grid.send(Event::AttemptsReturned {
+            host: BAD,
+            attempts: vec![attempt],
+        });
+    }
+    assert_ne!(grid.host_state(BAD), HostState::Benched);
+}
+
+#[test]
+fn returns_of_what_made_room_bench_nobody() {
+    let mut world = World::with(settings());
+    let job = world.job(10).policy("FCFSxFCFS").disclosed().submit();
+    let host = world.host(2).slots(5).holds_frozen(5).joins();
+    world.moves(host, Phase::Running);
+    world.pass(Span::from_secs(20));
+    let first = world.books(host);
+    request(&mut world, job, 6..=10);
+    assert_eq!(world.books(host).len(), 10, "all stay");
+
+    for attempt in first {
+        world.send(Event::AttemptsReturned {
+            host,
+            attempts: vec![attempt],
+        });
+    }
+    assert_eq!(world.books(host).len(), 5);
+    assert_ne!(world.host_state(host), HostState::Benched);
 }
 
 #[test]
