@@ -525,7 +525,7 @@ impl Scheduler {
             return false;
         };
         let kept = if gang.holdout.is_some() {
-            self.kept_hosts()
+            self.kept_hosts(|of| of == id)
         } else {
             Vec::new()
         };
