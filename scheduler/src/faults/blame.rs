@@ -1,8 +1,8 @@
 //! Blame for failures: the task or the host. A retry goes to another host while one could take it.
 //! A host on which a job's tasks fail while they succeed elsewhere gets no more of that job, and
-//! after several jobs it is benched: it gets one task at a time, until one succeeds. So is a host that
-//! gives back what it gets, which would get it again at once. Charges to tasks are made in
-//! `crate::handlers::attempts`.
+//! after several jobs it is benched: it gets one task at a time, until one succeeds. A host that gives
+//! back what it gets is benched too, since the same tasks would go to it again at once. Charges to
+//! tasks are made in `crate::handlers::attempts`.
 
 use crate::state::blame::{Bench, Exclusion, LOOKED_AT};
 
@@ -72,7 +72,7 @@ impl Scheduler {
         let of = attempt.task.job;
         let success = outcome.success();
         if !self.blames(of) {
-            // A rank fails for the others' sake, too; but where one succeeds, nothing is wrong.
+            // A rank may fail because another one did, but where a rank succeeds, nothing is wrong with the host.
             if success {
                 self.clear_host(id);
             }
