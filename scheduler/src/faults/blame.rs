@@ -30,7 +30,8 @@ const COUNTED: Span = Span::from_secs(60 * 60);
 /// master little.
 const AT_ONCE: Span = Span::from_secs(60);
 
-/// Whether this outcome may be the host's fault. A limit set by the user is not.
+/// Whether this outcome may be the host's fault. A limit is not, whether the user set it or the host's owner: a task that
+/// needs more than one PC lends may succeed on a larger one, and both PCs are sound.
 fn blamable(outcome: &Outcome) -> bool {
     use Outcome::{BadOutput, Exited, MissingOutput, NotStarted, Signalled};
     matches!(

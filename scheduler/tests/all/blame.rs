@@ -426,6 +426,18 @@ fn after_several_jobs_a_host_gets_one_task_at_a_time_with_growing_pauses_until_o
 }
 
 #[test]
+fn tasks_that_need_more_than_a_host_lends_bench_it_not_though_they_succeed_elsewhere() {
+    let mut grid = Grid::new(&[GOOD, BAD]);
+    for job in 1..=5 {
+        let job = grid.submit(job, 50, 5);
+        let over = Outcome::OverLimit("it held 9 GiB, and 4 GiB are lent".into());
+        let tried = grid.work_off(job, 5, &over);
+        assert!(tried >= 3, "{tried} attempts went there");
+        assert_ne!(grid.host_state(BAD), HostState::Benched);
+    }
+}
+
+#[test]
 fn an_admin_lets_a_benched_host_go_on() {
     let mut grid = benched();
     grid.send(Event::HostUndrained { host: BAD });
