@@ -1,6 +1,7 @@
 //! What it costs that somebody has to make room: a grid whose hosts are full of disclosed work,
 //! more of which waits. Prints the processor time of a request, which takes somebody's slot, and of
-//! a heartbeat, by the number of hosts.
+//! a heartbeat, by the number of hosts; and that of many requests at once, while jobs that no host
+//! suits wait before them.
 //!
 //! Run with `cargo bench -p scheduler --bench room`. Of several rounds the best one counts.
 
@@ -16,10 +17,11 @@ use std::time::{Duration, Instant};
 
 use common::host::OwnerState;
 use common::job::Rules;
+use common::needs::Needs;
 use common::{HostId, IdSet, JobId, Time};
 use scheduler::estimates::Estimator;
 use scheduler::event::{Bag, Terms};
-use scheduler::{Event, Settings};
+use scheduler::{Effect, Event, Settings, Sharing};
 
 const JOBS: u32 = 100;
 const ROUNDS: usize = 3;
@@ -52,6 +54,74 @@ fn main() {
             );
         }
     }
+
+    let (hosts, requests, hopeless) = if bench {
+        (2_000, 1_000, 900)
+    } else {
+        (40, 20, 10)
+    };
+    let took = (0..ROUNDS).map(|_| burst(hosts, requests, hopeless)).min();
+    println!(
+        "{hosts:6} hosts, {requests} requests at once behind {hopeless} jobs that no host suits {:>10.1?}",
+        took.unwrap_or_default()
+    );
+}
+
+/// The cost of so many requests at once, while jobs of others wait that no host suits.
+fn burst(hosts: u32, requests: u32, hopeless: u32) -> Duration {
+    let settings = Settings {
+        sharing: Some(Sharing::default()),
+        ..Settings::default()
+    };
+    let mut scheduler = grid::of_hosts(hosts, settings);
+    let mut fx = Vec::new();
+    let mut submit = |job: u32, user: String, mut bag: Bag| {
+        bag.terms.estimator.user = user;
+        let event = Event::JobSubmitted {
+            job: JobId(job),
+            bag: Box::new(bag),
+            tested: None,
+        };
+        scheduler.step(Time(u64::from(job)), event, &mut fx);
+    };
+    for job in 1..=hopeless {
+        let label = "nowhere".parse().expect("a label");
+        let needs = Needs {
+            labels: [label].into(),
+            ..Needs::default()
+        };
+        let rules = Rules {
+            needs,
+            ..Rules::default()
+        };
+        // With more of one user the others of hers would be skipped.
+        let user = format!("user {}", job % 4);
+        submit(job, user, Bag::new(IdSet::from_range(1, 10), rules));
+    }
+
+    let rules = Rules {
+        policy: "FCFSxFCFS".to_owned(),
+        ..Rules::default()
+    };
+    let disclosed = Bag {
+        disclosed: true,
+        ..Bag::new(IdSet::from_range(1, 100_000), rules)
+    };
+    submit(hopeless + 1, "late".to_owned(), disclosed);
+
+    fx.clear();
+    let began = Instant::now();
+    let tasks = Some(IdSet::from_range(100_001 - requests, 100_000));
+    let job = JobId(hopeless + 1);
+    let now = Time(1_000_000);
+    scheduler.step(now, Event::TasksRequested { job, tasks }, &mut fx);
+    let took = began.elapsed();
+    let started = fx
+        .iter()
+        .filter(|effect| matches!(effect, Effect::Start { .. }))
+        .count();
+    assert_eq!(started, requests as usize, "each of them takes a slot");
+    took
 }
 
 /// Costs of a request and of a heartbeat.

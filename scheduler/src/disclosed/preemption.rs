@@ -34,13 +34,12 @@ const PASSED: u32 = 1_024;
 /// The interval between searches for room for a gang while no more hosts are free than before.
 const LOOK: Span = Span::from_secs(1);
 
-/// The properties that decide whether a waiting task finds room.
-#[derive(Clone, PartialEq)]
+/// The properties that decide whether a waiting task finds room, beside its `Needs`.
+#[derive(Clone, Copy, PartialEq)]
 struct PreemptorClass {
     disclosed: bool,
     overtakes: bool,
     answer: Option<Batchactive>,
-    needs: Needs,
     placement: Placement,
     /// Its user, if at the bound of running tasks.
     at_bound: Option<u32>,
@@ -57,7 +56,7 @@ struct Preemptor {
     overtakes: bool,
 }
 
-/// The waiting jobs that found no room since one did.
+/// The waiting jobs that were passed since the latest start, or since the walk began.
 #[derive(Default)]
 struct InVain {
     /// The number of them for which hosts were searched.
@@ -101,7 +100,7 @@ impl Scheduler {
 
         self.rank_standing();
         // Tasks of a kind come in rank order: if the first one finds no room, the others find none.
-        let mut hopeless: Vec<PreemptorClass> = Vec::new();
+        let mut hopeless: Vec<(PreemptorClass, Needs)> = Vec::new();
         let mut last = None;
         let mut in_vain = InVain::default();
         let mut coming = self.slots_coming();
@@ -117,17 +116,19 @@ impl Scheduler {
                 continue;
             }
 
-            let wanted = self
-                .jobs
-                .table
-                .get(&rank.job)
-                .map_or(0, |job| job.waiting_as(rank.disclosed()).max(1));
-            if coming > 0 && wanted <= coming {
+            let job = self.jobs.table.get(&rank.job).filter(|_| coming > 0);
+            let wanted = job.map(|job| job.waiting_as(rank.disclosed()).max(1));
+            if let Some(wanted) = wanted.filter(|wanted| *wanted <= coming) {
                 coming -= wanted;
                 continue;
             }
 
-            let Some(kind) = self.kind(rank).filter(|kind| !hopeless.contains(kind)) else {
+            let is_hopeless = |kind: &PreemptorClass, needs: &Needs| {
+                let mut known = hopeless.iter();
+                known.any(|(other, theirs)| other == kind && theirs == needs)
+            };
+            let kind = self.kind(rank);
+            let Some((kind, _)) = kind.filter(|(kind, needs)| !is_hopeless(kind, needs)) else {
                 continue;
             };
             let Some(claim) = self.claim(rank.job, kind.overtakes) else {
@@ -135,9 +136,11 @@ impl Scheduler {
             };
             in_vain.searched += 1;
             let Some(chosen) = self.candidates(&claim) else {
-                hopeless.push(kind);
+                let job = self.jobs.table.get(&rank.job);
+                hopeless.extend(job.map(|job| (kind, job.rules.needs.clone())));
                 continue;
             };
+            let none_saved = self.hosts.index.saved.is_empty();
             if !self.give_room(&chosen, &claim, fx) {
                 // The task did not start after all: the next one may have the slot.
                 return self.place_waiting(fx);
@@ -146,7 +149,8 @@ impl Scheduler {
             last = None;
             in_vain = InVain::default();
             coming = self.slots_coming();
-            hopeless.clear();
+            // Room that is taken gives the others no hope, unless it was saved up or what made way may be overtaken again.
+            hopeless.retain(|(kind, _)| none_saved && !kind.overtakes);
             self.rank_standing();
         }
     }
@@ -168,16 +172,16 @@ impl Scheduler {
             .count() as u64
     }
 
-    /// Returns the kind of a waiting job's next task, which tells whom it may preempt; `None` where
-    /// it preempts no one.
-    fn kind(&self, rank: Rank) -> Option<PreemptorClass> {
+    /// Returns the kind of a waiting job's next task, which tells whom it may preempt, and its needs;
+    /// `None` where it preempts no one.
+    fn kind(&self, rank: Rank) -> Option<(PreemptorClass, &Needs)> {
         let job = self
             .jobs
             .table
             .get(&rank.job)
             .filter(|_| !rank.promised())?;
         let job = Some(job).filter(|job| job.gang.is_none())?;
-        let needs = job.rules.needs.clone();
+        let needs = &job.rules.needs;
         let placement = job.policy.placement;
         let answer = job
             .speculation
@@ -191,12 +195,11 @@ impl Scheduler {
             disclosed: rank.disclosed(),
             overtakes,
             answer,
-            needs,
             placement,
             at_bound: (self.jobs.lines.shares.room(job.user) == Some(0)).then_some(job.user),
             lent_to: (!self.hosts.index.lent.is_empty()).then_some(rank.job),
         };
-        (!kind.disclosed || overtakes).then_some(kind)
+        (!kind.disclosed || overtakes).then_some((kind, needs))
     }
 
     /// Returns the job's next task as a claim.
@@ -522,7 +525,7 @@ impl Scheduler {
             return false;
         };
         let kept = if gang.holdout.is_some() {
-            self.kept_hosts()
+            self.kept_hosts(|of| of == id)
         } else {
             Vec::new()
         };

@@ -1,8 +1,8 @@
 //! Blame for failures: the task or the host. A retry goes to another host while one could take it.
 //! A host on which a job's tasks fail while they succeed elsewhere gets no more of that job, and
-//! after several jobs it is benched: it gets one task at a time, until one succeeds. So is a host that
-//! gives back what it gets, which would get it again at once. Charges to tasks are made in
-//! `crate::handlers::attempts`.
+//! after several jobs it is benched: it gets one task at a time, until one succeeds. A host that gives
+//! back what it gets is benched too, since the same tasks would go to it again at once. Charges to
+//! tasks are made in `crate::handlers::attempts`.
 
 use crate::state::blame::{Bench, Exclusion, LOOKED_AT};
 
@@ -21,13 +21,17 @@ const PAUSE: Span = Span::from_secs(60);
 /// The first pause of a host without room on its disk, or that gives tasks back; `LONGEST` bounds both.
 const SHORT_PAUSE: Span = Span::from_secs(15);
 const LONGEST: Span = Span::from_secs(15 * 60);
-/// The number of unasked returns, with no success in between, that benches a host. News of the owner and an assignment
-/// may cross once.
-const RETURNS: u32 = 3;
-/// An attempt that its host has had for longer than this may be given back: it keeps nobody busy.
+/// The number of unasked returns within [`COUNTED`], with no success in between, that benches a host. One or two happen to
+/// a sound host: an assignment and news of its owner may cross on their way.
+const RETURNS: usize = 3;
+/// The time for which a return counts.
+const COUNTED: Span = Span::from_secs(60 * 60);
+/// A host may give back an attempt that it has had for longer than this: even if it does so each time, that costs the
+/// master little.
 const AT_ONCE: Span = Span::from_secs(60);
 
-/// Whether this outcome may be the host's fault. A limit set by the user is not.
+/// Whether this outcome may be the host's fault. A limit is not, whether the user set it or the host's owner: a task that
+/// needs more than one PC lends may succeed on a larger one, and both PCs are sound.
 fn blamable(outcome: &Outcome) -> bool {
     use Outcome::{BadOutput, Exited, MissingOutput, NotStarted, Signalled};
     matches!(
@@ -69,7 +73,7 @@ impl Scheduler {
         let of = attempt.task.job;
         let success = outcome.success();
         if !self.blames(of) {
-            // A rank fails for the others' sake, too; but where one succeeds, nothing is wrong.
+            // A rank may fail because another one did, but where a rank succeeds, nothing is wrong with the host.
             if success {
                 self.clear_host(id);
             }
@@ -132,29 +136,43 @@ impl Scheduler {
         }
     }
 
-    /// Whether a host gives attempts back soon after it got them, and nothing that is known explains it: its owner lets
-    /// tasks run, its worker does not shut down, nobody drains it, and none of them was to make room.
+    /// Whether a host gives attempts back soon after it got them, and nothing that is known explains it: its owner is away,
+    /// its worker does not shut down, nobody drains it, and none of them was to make room. An owner who comes back takes
+    /// slots from tasks, also where some stay theirs: then what has not begun goes back.
     pub(crate) fn returns_at_once(&self, id: HostId, attempts: &[AttemptId]) -> bool {
         let Some(host) = self.hosts.table.get(&id) else {
             return false;
         };
-        let is_explained = !host.lets_go_on() || host.draining || host.closing;
+        let owner_is_there = host.owner.reason().is_some();
+        let is_explained = !host.lets_go_on() || owner_is_there || host.draining || host.closing;
         let at_once = |attempt: &AttemptId| {
             let load = host.books.get(attempt);
             let load = load.filter(|load| !load.stopping && !load.frozen);
-            load.is_some_and(|load| self.now.since(load.assigned) < AT_ONCE)
+            load.is_some_and(|load| self.now.since(load.since) < AT_ONCE)
         };
         self.settings.benching && !is_explained && attempts.iter().any(at_once)
     }
 
-    /// Notes that a host gave attempts back unasked; after [`RETURNS`] times it is benched, and `why` is the reason.
+    /// Notes that a host gave attempts back unasked; after [`RETURNS`] times it is benched, and `why` is the reason. One
+    /// that is benched already has failed its probe.
     pub(crate) fn note_return(&mut self, id: HostId, why: &str) {
+        let now = self.now;
         let Some(host) = self.hosts.get(id) else {
             return;
         };
         let trouble = host.trouble.get_or_insert_default();
-        trouble.returns = trouble.returns.saturating_add(1);
-        if trouble.returns >= RETURNS {
+        let returns = &mut trouble.returns;
+        returns.retain(|at| now.since(*at) < COUNTED);
+        returns.push(now);
+
+        let beyond = returns.len().saturating_sub(RETURNS);
+        returns.drain(..beyond);
+        let often = returns.len() >= RETURNS;
+        let probing = trouble.bench.as_ref().is_some_and(|bench| bench.probing);
+
+        if probing {
+            self.probe_failed(id);
+        } else if often {
             self.bench(id, why.to_owned(), SHORT_PAUSE);
         }
     }

@@ -122,10 +122,13 @@ impl Scheduler {
         starts
     }
 
-    /// Predicts the starts of gangs with these needs, of each as if no other gang waited: hosts that are
+    /// Predicts the starts of gangs with these needs, of each as if no other of them waited: hosts that are
     /// kept for one of them are free.
     fn starts_alone(&self, needs: &Needs, jobs: &[&Job], now: Time) -> BTreeMap<JobId, GangStart> {
-        let kept = self.kept_hosts();
+        let kept = self.kept_hosts(|of| {
+            let gang = self.jobs.table.get(&of);
+            gang.is_some_and(|gang| gang.rules.needs == *needs)
+        });
         self.with_machine(needs, &kept, now, |machine| {
             let waits = PredictedWaits::of(machine);
             let start = |job: &Job| self.start_alone(job, &kept, &waits, now);

@@ -509,33 +509,31 @@ impl Scheduler {
         }
     }
 
-    /// Lets a job that is expected to end in time have the hosts reserved for gangs before it
-    /// (backfill); returns these hosts.
+    /// Lets a job have the hosts reserved for gangs before it on which a task is expected to end in time for
+    /// the gang of the reservation (backfill); returns these hosts.
     pub(crate) fn let_pass(&mut self, id: JobId) -> Vec<KeptSlot> {
         if self.jobs.kept.is_empty() {
             return Vec::new();
         }
 
-        let gangs = self
-            .jobs
-            .gangs
-            .iter()
-            .filter_map(|id| self.jobs.table.get(id)?.gang.as_ref());
-        let until = gangs
-            .filter(|gang| gang.holdout.is_some())
-            .filter_map(|gang| gang.passes_until)
-            .min();
         let work = self
             .jobs
             .table
             .get(&id)
             .filter(|job| job.promise.is_none())
             .and_then(Job::work_per_task);
-        let Some((until, work)) = until.zip(work) else {
+        let Some(work) = work else {
             return Vec::new();
         };
         let stretch = self.foresight.curves().stretch;
+        let until = |kept: &KeptSlot| {
+            let gang = self.jobs.table.get(&kept.gang)?.gang.as_ref()?;
+            gang.passes_until.filter(|_| gang.holdout.is_some())
+        };
         let in_time = |kept: &&KeptSlot| {
+            let Some(until) = until(kept) else {
+                return false;
+            };
             let task_s = |host| {
                 let on = self.foresight.as_reported(host);
                 Foresight::task_s(on, work, 1.0, self.settings.start_cost) * stretch

@@ -152,9 +152,10 @@ impl Scheduler {
         Some(self.with_machine(needs, &[], now, |machine| self.weigh(&view, machine, now)))
     }
 
-    /// Returns the hosts of `Jobs::kept`.
-    pub(crate) fn kept_hosts(&self) -> Vec<HostId> {
-        self.jobs.kept.iter().map(|kept| kept.host).collect()
+    /// Returns the hosts of `Jobs::kept` that are kept for a gang that passes `of`.
+    pub(crate) fn kept_hosts(&self, of: impl Fn(JobId) -> bool) -> Vec<HostId> {
+        let kept = self.jobs.kept.iter().filter(|kept| of(kept.gang));
+        kept.map(|kept| kept.host).collect()
     }
 
     /// Whether the host can start an attempt together with those of other hosts.
@@ -176,7 +177,7 @@ impl Scheduler {
         let offer = waits.then(|| {
             // Hosts may be reserved for this gang, so they count as free for it.
             let kept: Vec<HostId> = if gang.holdout.is_some() {
-                self.kept_hosts()
+                self.kept_hosts(|of| of == id)
             } else {
                 Vec::new()
             };
@@ -397,7 +398,7 @@ impl Scheduler {
     }
 
     /// Builds the [`MachineState`] of the hosts for a job with these needs, with `also` among the free
-    /// ones, and asks it.
+    /// ones, and asks it. Idle hosts that are kept for other gangs are taken until these have had them.
     pub(crate) fn with_machine<T>(
         &self,
         needs: &Needs,
@@ -409,8 +410,11 @@ impl Scheduler {
         let seats = self.seats();
         let fits = |host: &&Host| host.suits(needs) && host.offers.together;
         let filled: BTreeSet<HostId> = self.jobs.fillers.values().copied().collect();
+        let kept = self.jobs.kept.iter().map(|kept| (kept.host, kept.gang));
+        let kept: BTreeMap<HostId, JobId> = kept.collect();
         let mut free = 0;
         let mut gangs = BTreeMap::<JobId, u32>::new();
+        let mut waiting = BTreeMap::<JobId, u32>::new();
         let mut busy = Vec::new();
 
         for host in self
@@ -427,6 +431,8 @@ impl Scheduler {
                 free += 1;
             } else if let Some(gang) = seats.get(&host.id) {
                 *gangs.entry(*gang).or_default() += 1;
+            } else if let Some(gang) = kept.get(&host.id).filter(|_| host.books.len() == 0) {
+                *waiting.entry(*gang).or_default() += 1;
             } else {
                 busy.push((1, self.next_end(&laws, host, now)));
             }
@@ -434,6 +440,9 @@ impl Scheduler {
 
         for (id, hosts) in gangs {
             busy.push((hosts, self.gang_life(&laws, id, now)));
+        }
+        for (id, hosts) in waiting {
+            busy.push((hosts, self.kept_life(&laws, id, now)));
         }
 
         busy.sort_by(|(_, (_, a)), (_, (_, b))| a.known_s().total_cmp(&b.known_s()));
@@ -483,6 +492,26 @@ impl Scheduler {
         let law = laws.program(self, id);
         let rate = self.hosts.index.all.mean_speed().unwrap_or(1.0);
         (age_s, SlotLife::OfProgram(Paced { law, rate }))
+    }
+
+    /// Returns the same for the hosts that are kept for a gang: it is about to wait for the others, and to
+    /// run then.
+    fn kept_life<'a>(
+        &self,
+        laws: &'a LifetimeLaws<'_>,
+        id: JobId,
+        now: Time,
+    ) -> (f64, SlotLife<'a>) {
+        let gang = self.jobs.table.get(&id).and_then(|job| job.gang.as_ref());
+        let known = gang.and_then(|gang| Some((gang, gang.holdout?)));
+        let wait_s = known.map_or(0.0, |(_, held)| held.left_s(now.secs()));
+
+        let run_s = known.and_then(|(gang, held)| {
+            let run = self.paced(gang.scaling?);
+            Some(run.run_s(held.hosts))
+        });
+        let run_s = run_s.unwrap_or_else(|| laws.unknown_s(0.5));
+        (0.0, SlotLife::known(wait_s + run_s, UNPROVEN))
     }
 
     /// Returns the gang that holds each held host.

@@ -358,8 +358,9 @@ impl Scheduler {
     }
 
     /// Notes the state of an attempt before it is lost: the part of its task in its checkpoint is
-    /// kept, and the task takes longer than the attempt's run time at the last report, as far as it ran here: nobody
-    /// but its host knows for how long it ran before it was found there.
+    /// kept, and the task takes longer than the attempt's run time at the last report, as far as it ran since it
+    /// came on the books. What it ran before a restart of the master does not count: the time at which it was
+    /// assigned is in the store, but not among what is restored here, and so there is only its host's word for it.
     fn note_done(&mut self, host: HostId, attempt: AttemptId, load: &HostAttempt) {
         let (Some(host), Some(job)) = (
             self.hosts.table.get(&host),

@@ -362,7 +362,7 @@ impl Scheduler {
             self.lose(id, *attempt, EndReason::Returned, fx);
         }
         if at_once {
-            let why = "gives tasks back as soon as it has them, though its owner lets them run";
+            let why = "gives tasks back as soon as it has them, though its owner is away";
             self.note_return(id, why);
         }
     }

@@ -7,6 +7,7 @@ use common::{HostId, JobId, Span, Time};
 
 use crate::policy::admission::Reckoning;
 use crate::prediction::reservation::{LearnedLaw, Outlook, RunTimes, Window, Windows};
+use crate::state::blame::LOOKED_AT;
 use crate::state::host::{Host, Hosts};
 use crate::state::job::Job;
 use crate::state::scheduler::Scheduler;
@@ -106,7 +107,9 @@ impl Job {
     /// one that had none.
     fn alternatives(&self, free: impl Fn(&u32) -> bool) -> impl Iterator<Item = u32> {
         let fresh = self.stack.sorted(&self.fresh).find(|task| free(task));
-        let tried = self.requeued.iter().filter(free).take(MOST_TASKS);
+        // Whether a task is kept from a host takes a look at all hosts, so few are asked.
+        let tried = self.requeued.iter().take(LOOKED_AT).filter(free);
+        let tried = tried.take(MOST_TASKS);
         tried.chain(fresh)
     }
 

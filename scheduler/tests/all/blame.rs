@@ -1,7 +1,7 @@
 //! Hosts that fail what succeeds elsewhere: where retries go, what is charged to a task, and when a
 //! host gets nothing.
 
-use common::attempt::Outcome;
+use common::attempt::{Outcome, Phase};
 use common::host::{OwnerState, Status, YieldReason};
 use common::job::Rules;
 use common::view::{HostState, JobState};
@@ -9,6 +9,9 @@ use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, Time};
 use scheduler::effect::StartReason;
 use scheduler::event::Bag;
 use scheduler::{Effect, Event, Scheduler, Settings};
+
+use crate::speculation::request;
+use crate::world::World;
 
 const GOOD: HostId = HostId(1);
 const BAD: HostId = HostId(2);
@@ -23,11 +26,13 @@ struct Grid {
 
 impl Grid {
     fn new(hosts: &[HostId]) -> Self {
+        Self::with(hosts, false)
+    }
+
+    fn with(hosts: &[HostId], stops_when_reported: bool) -> Self {
         let settings = Settings {
-            benching: true,
-            lease: Span::from_secs(1_000_000),
-            suspect_after: Span::from_secs(1_000_000),
-            ..Settings::default()
+            stops_when_reported,
+            ..settings()
         };
         let scheduler = Scheduler::new(settings, Incarnation(1));
         let mut grid = Self {
@@ -59,7 +64,10 @@ impl Grid {
     }
 
     fn joins(&mut self, host: HostId) {
-        let slots = 1;
+        self.joins_with(host, 1);
+    }
+
+    fn joins_with(&mut self, host: HostId, slots: u32) {
         let speed = Speed::REFERENCE;
         self.send(Event::HostJoined {
             host,
@@ -105,6 +113,11 @@ impl Grid {
             .iter()
             .find(|(on, ..)| *on == host)
             .map(|(_, attempt, _)| *attempt)
+    }
+
+    fn all_on(&self, host: HostId) -> Vec<AttemptId> {
+        let there = self.live.iter().filter(|(on, ..)| *on == host);
+        there.map(|(_, attempt, _)| *attempt).collect()
     }
 
     /// What runs on this host ends like this, after so long.
@@ -160,6 +173,15 @@ impl Grid {
 
     fn host_state(&self, host: HostId) -> HostState {
         self.scheduler.host(host).expect("it is there").state
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        benching: true,
+        lease: Span::from_secs(1_000_000),
+        suspect_after: Span::from_secs(1_000_000),
+        ..Settings::default()
     }
 }
 
@@ -404,6 +426,18 @@ fn after_several_jobs_a_host_gets_one_task_at_a_time_with_growing_pauses_until_o
 }
 
 #[test]
+fn tasks_that_need_more_than_a_host_lends_bench_it_not_though_they_succeed_elsewhere() {
+    let mut grid = Grid::new(&[GOOD, BAD]);
+    for job in 1..=5 {
+        let job = grid.submit(job, 50, 5);
+        let over = Outcome::OverLimit("it held 9 GiB, and 4 GiB are lent".into());
+        let tried = grid.work_off(job, 5, &over);
+        assert!(tried >= 3, "{tried} attempts went there");
+        assert_ne!(grid.host_state(BAD), HostState::Benched);
+    }
+}
+
+#[test]
 fn an_admin_lets_a_benched_host_go_on() {
     let mut grid = benched();
     grid.send(Event::HostUndrained { host: BAD });
@@ -415,13 +449,7 @@ fn an_admin_lets_a_benched_host_go_on() {
 fn a_full_disk_under_many_tasks_benches_its_host_once() {
     let mut grid = Grid::new(&[]);
     grid.submit(1, 20, 0);
-    grid.send(Event::HostJoined {
-        host: BAD,
-        slots: 8,
-        speed: Speed::REFERENCE,
-        status: status(),
-        held: Vec::new(),
-    });
+    grid.joins_with(BAD, 8);
     while grid.on(BAD).is_some() {
         grid.ends(BAD, Outcome::NoRoom("its disk is full".into()), 1);
     }
@@ -533,14 +561,128 @@ fn returns_for_the_owner_or_after_a_while_bench_nobody() {
         grid.gives_back();
     }
     assert_ne!(grid.host_state(BAD), HostState::Benched);
+}
 
-    // Its worker shuts down.
-    grid.send(Event::HostClosing { host: BAD });
+#[test]
+fn returns_for_an_owner_who_leaves_some_slots_to_tasks_bench_nobody() {
+    let mut grid = Grid::new(&[]);
+    grid.submit(1, 100, 0);
+    grid.joins_with(BAD, 4);
     for _ in 0..5 {
+        let owner = OwnerState::Sharing(YieldReason::InUse, 1);
+        let attempts: Vec<AttemptId> = grid.all_on(BAD).into_iter().skip(1).collect();
+        assert_eq!(attempts.len(), 3, "it gets more");
+        grid.send(Event::OwnerChanged { host: BAD, owner });
+        grid.send(Event::AttemptsReturned {
+            host: BAD,
+            attempts,
+        });
+        let owner = OwnerState::Away;
+        grid.send(Event::OwnerChanged { host: BAD, owner });
+    }
+    assert_ne!(grid.host_state(BAD), HostState::Benched);
+}
+
+#[test]
+fn returns_of_a_worker_that_shuts_down_bench_nobody() {
+    let mut grid = Grid::new(&[]);
+    grid.submit(1, 100, 0);
+    for _ in 0..5 {
+        grid.joins(BAD);
+        assert!(grid.on(BAD).is_some(), "it gets more");
+        grid.send(Event::HostClosing { host: BAD });
         grid.gives_back();
     }
     grid.joins(BAD);
-    assert!(grid.on(BAD).is_some());
+    assert_ne!(grid.host_state(BAD), HostState::Benched);
+}
+
+#[test]
+fn returns_of_a_drained_host_bench_nobody() {
+    for is_drained in [false, true] {
+        let mut grid = Grid::new(&[]);
+        grid.submit(1, 100, 0);
+        grid.joins_with(BAD, 5);
+        let attempts = grid.all_on(BAD);
+        assert_eq!(attempts.len(), 5);
+        if is_drained {
+            grid.send(Event::HostDrained { host: BAD });
+        }
+        for attempt in attempts {
+            grid.send(Event::AttemptsReturned {
+                host: BAD,
+                attempts: vec![attempt],
+            });
+        }
+
+        // A drained host is shown as such, and who lets it go on pardons it: only the pause would tell.
+        let soon = grid.now + Span::from_secs(60);
+        let has_pause = grid.scheduler.next_wakeup().is_some_and(|at| at <= soon);
+        assert_eq!(has_pause, !is_drained);
+    }
+}
+
+#[test]
+fn returns_of_what_was_told_to_stop_bench_nobody() {
+    let mut grid = Grid::with(&[BAD], true);
+    for job in 1..=5 {
+        let job = grid.submit(job, 1, 0);
+        let attempt = grid.on(BAD).expect("it gets more");
+        grid.send(Event::JobCancelled { job, tasks: None });
+        grid.send(Event::AttemptsReturned {
+            host: BAD,
+            attempts: vec![attempt],
+        });
+    }
+    assert_ne!(grid.host_state(BAD), HostState::Benched);
+}
+
+#[test]
+fn returns_of_what_made_room_bench_nobody() {
+    let mut world = World::with(settings());
+    let job = world.job(10).policy("FCFSxFCFS").disclosed().submit();
+    let host = world.host(2).slots(5).holds_frozen(5).joins();
+    world.moves(host, Phase::Running);
+    world.pass(Span::from_secs(20));
+    let first = world.books(host);
+    request(&mut world, job, 6..=10);
+    assert_eq!(world.books(host).len(), 10, "all stay");
+
+    for attempt in first {
+        world.send(Event::AttemptsReturned {
+            host,
+            attempts: vec![attempt],
+        });
+    }
+    assert_eq!(world.books(host).len(), 5);
+    assert_ne!(world.host_state(host), HostState::Benched);
+}
+
+#[test]
+fn only_returns_within_an_hour_bench_a_host() {
+    let mut grid = Grid::new(&[BAD]);
+    grid.submit(1, 100, 0);
+    for _ in 0..6 {
+        grid.gives_back();
+        assert!(grid.on(BAD).is_some(), "{:?}", grid.host_state(BAD));
+        // What it has had for so long does not count.
+        grid.pass(40 * 60_000);
+        grid.gives_back();
+    }
+    assert_ne!(grid.host_state(BAD), HostState::Benched);
+}
+
+#[test]
+fn a_pause_of_the_master_does_not_make_old_attempts_new() {
+    let mut grid = Grid::new(&[BAD]);
+    grid.submit(1, 100, 0);
+    let span = Span::from_secs(600);
+    for _ in 0..5 {
+        grid.pass(600_000);
+        grid.send(Event::MasterPaused { span });
+        grid.gives_back();
+    }
+    assert_ne!(grid.host_state(BAD), HostState::Benched);
 }
 
 impl Grid {

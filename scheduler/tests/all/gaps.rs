@@ -492,8 +492,9 @@ fn a_host_that_is_kept_for_ranks_is_used_until_they_start_and_they_start_no_late
     }
 }
 
-#[test]
-fn a_gap_is_told_with_the_job_of_ranks_for_which_its_own_host_is_kept() {
+/// The same with a host that no rank of the first job may have, and another job of two ranks, for which it
+/// is kept. Both jobs, and that host.
+fn kept_for_two() -> (Office, JobId, [JobId; 2], HostId) {
     let (mut o, teacher) = taught(3);
     let first = o.submit_with(exactly(3), |rules| rules.needs.network = true);
     let second = HostId(4);
@@ -508,7 +509,26 @@ fn a_gap_is_told_with_the_job_of_ranks_for_which_its_own_host_is_kept() {
     o.joins(second.0);
     let other = o.submit(exactly(2), "AVG");
     assert!(o.places(first).is_empty() && o.places(other).is_empty());
+    (o, teacher, [first, other], second)
+}
 
+#[test]
+fn hosts_that_are_kept_for_other_ranks_are_not_free_for_a_job_of_ranks() {
+    let (o, _, jobs, _) = kept_for_two();
+    for job in jobs {
+        let together = o.scheduler.together(job, o.now).expect("it waits");
+        let offer = together.offer.expect("it waits");
+        assert_eq!(offer.free, 1, "its own: {offer:?}");
+        let Some(WidthChoice::Hold(held)) = offer.choice else {
+            panic!("{offer:?}");
+        };
+        assert!(held.predicted_s > 0.0, "{held:?}");
+    }
+}
+
+#[test]
+fn a_gap_is_told_with_the_job_of_ranks_for_which_its_own_host_is_kept() {
+    let (mut o, teacher, [first, other], second) = kept_for_two();
     o.jobs += 1;
     let rules = Rules {
         policy: "FCFS".into(),
