@@ -149,7 +149,6 @@ mod tests {
     use common::{Content, Time};
 
     use super::super::retention::tests::core;
-    use super::*;
     use crate::store::tests::{add_job_with, attempt, completion, spec, start};
 
     #[test]

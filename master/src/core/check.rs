@@ -98,7 +98,7 @@ fn check_length(spec: &JobSpec, tasks: &TaskSet) -> Result<(), Refusal> {
         command_bytes(command, &values)
     };
 
-    let longest = longest(&tasks.items, &bytes_with);
+    let longest = longest(&tasks.items, bytes_with);
     let bytes = bytes_with(longest.map_or("", |(_, item)| item));
     if bytes <= MAX_ASSIGNMENT {
         return Ok(());
@@ -114,10 +114,7 @@ fn check_length(spec: &JobSpec, tasks: &TaskSet) -> Result<(), Refusal> {
 
 /// Returns the item that makes the longest assignment, with its position. An output's pattern takes more
 /// bytes for a character that is special there, so one of each kind is measured, not every item.
-fn longest<'a>(
-    items: &'a [String],
-    bytes_with: impl Fn(&str) -> usize,
-) -> Option<(usize, &'a str)> {
+fn longest(items: &[String], bytes_with: impl Fn(&str) -> usize) -> Option<(usize, &str)> {
     let none = bytes_with("");
     let plain = bytes_with("x").saturating_sub(none);
     let special = bytes_with("*").saturating_sub(none);
@@ -190,8 +187,8 @@ mod tests {
     }
 
     /// The words of the refusal of these tasks; `None` if they can be added.
-    fn refused(spec: &JobSpec, tasks: NewTasks) -> Option<String> {
-        let refused = check_addition(JobId(1), spec, &tasks).err();
+    fn refused(spec: &JobSpec, tasks: &NewTasks) -> Option<String> {
+        let refused = check_addition(JobId(1), spec, tasks).err();
         refused.map(|refusal| refusal.to_string())
     }
 
@@ -203,9 +200,9 @@ mod tests {
         }
         // It is in the environment, too, and in each output three times as long.
         let items = |item: String| NewTasks::Items(vec!["y".repeat(4_000), item, "z".into()]);
-        assert_eq!(refused(&listed, items("x".repeat(9_000))), None);
-        assert_eq!(refused(&listed, items("*".repeat(3_000))), None);
-        let why = refused(&listed, items("*".repeat(3_500))).unwrap();
+        assert_eq!(refused(&listed, &items("x".repeat(9_000))), None);
+        assert_eq!(refused(&listed, &items("*".repeat(3_000))), None);
+        let why = refused(&listed, &items("*".repeat(3_500))).unwrap();
         assert!(why.contains("task 3:"), "{why}");
     }
 
@@ -214,8 +211,8 @@ mod tests {
         // The numbers from 100,000 on make the name longer than 255 bytes.
         let numbered = spec(&format!("{}%{{TASK_ID}}", "x".repeat(250)), None);
         let ids = |first, last| NewTasks::Ids(IdSet::from_range(first, last));
-        assert_eq!(refused(&numbered, ids(2, 99_999)), None);
-        let why = refused(&numbered, ids(2, 9_999_999)).unwrap();
+        assert_eq!(refused(&numbered, &ids(2, 99_999)), None);
+        let why = refused(&numbered, &ids(2, 9_999_999)).unwrap();
         assert!(why.contains("task 9999999: input:"), "{why}");
 
         let listed = spec("in-%{ITEM}", Some("a"));
@@ -223,8 +220,8 @@ mod tests {
             let items = ["b"; 20].into_iter().chain([last, "b"]);
             NewTasks::Items(items.map(str::to_owned).collect())
         };
-        assert_eq!(refused(&listed, items("c")), None);
-        let why = refused(&listed, items("../c")).unwrap();
+        assert_eq!(refused(&listed, &items("c")), None);
+        let why = refused(&listed, &items("../c")).unwrap();
         assert!(why.contains("task 22: input:"), "{why}");
     }
 }
