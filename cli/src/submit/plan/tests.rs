@@ -793,7 +793,7 @@ fn names_below_a_directory_are_checked_with_the_longest_item() {
     std::fs::create_dir_all(desk.0.path().join("data")).unwrap();
     desk.file(&format!("data/{}", "n".repeat(200)), "");
     let given = format!("{}:%{{ITEM}}", desk.path("data"));
-    let long = ["d".repeat(240), "e".repeat(240), "f".repeat(240), "g".repeat(240)];
+    let long = ["d", "e", "f", "g"].map(|name| name.repeat(240));
     for (item, why) in [
         (long.join("/"), "longer than 1024 bytes"),
         (["d"; 32].join("/"), "more than 32 names"),
