@@ -156,13 +156,11 @@ pub(super) fn read(path: &Path, what: &'static str) -> Result<Vec<u8>, BuildErro
         std::fs::read(path)
     };
 
-    result
-        .map(unmarked)
-        .map_err(|source| BuildError::Read {
-            what,
-            path: path.to_owned(),
-            source,
-        })
+    result.map(unmarked).map_err(|source| BuildError::Read {
+        what,
+        path: path.to_owned(),
+        source,
+    })
 }
 
 #[cfg(test)]
