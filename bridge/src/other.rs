@@ -14,9 +14,8 @@ use common::view::{AttemptState, HostView, JobState, JobView, OutputView, TaskVi
 use common::wire::RefusalCode;
 use common::wire::client::{Reply, Request};
 use link::client::{Replies, unexpected};
-use link::error::ONLY_A_RENEWAL;
 use link::retry::Backoff;
-use link::{Client, LinkError, Purpose, Validity, renewal};
+use link::{Client, LinkError, Validity, renewal};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use worker::delegate::{Desk, Report};
@@ -133,15 +132,7 @@ pub(crate) async fn keep(
 
 /// Connects, and begins to follow.
 async fn open(home: &Path, label: &Label) -> Result<(Client, Replies), LinkError> {
-    let identity = renewal::fresh(home, Purpose::Client, None).await?;
-    let client = match Client::connect(&identity).await {
-        // The certificate has expired by the master's clock, though not by ours.
-        Err(LinkError::NotAccepted(why)) if why == ONLY_A_RENEWAL => {
-            Client::connect(&renewal::refresh(home, Purpose::Client, None).await?).await?
-        }
-        connected => connected?,
-    };
-
+    let (client, _) = Client::enter(home).await?;
     let following = Following {
         jobs: Some(Selector::Labelled([label.clone()].into())),
         wait: true,

@@ -5,6 +5,27 @@ use std::path::Path;
 
 use crate::failure::{Exit, Failure};
 
+/// The mark with which editors on Windows begin a text in UTF-8. It is no part of the text.
+const MARK: &[u8] = "\u{feff}".as_bytes();
+
+/// Returns a text without the mark of its editor.
+pub(crate) fn unmarked(mut text: Vec<u8>) -> Vec<u8> {
+    if text.starts_with(MARK) {
+        text.drain(..MARK.len());
+    }
+    text
+}
+
+/// Reads a text without the mark of its editor.
+///
+/// # Errors
+/// If the file cannot be read, or is not UTF-8.
+pub(crate) fn read_text(file: &Path) -> io::Result<String> {
+    let text = unmarked(std::fs::read(file)?);
+    let not_text = |_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8");
+    String::from_utf8(text).map_err(not_text)
+}
+
 /// Writes files into `dir`, which is made if it is not there, by way of a directory that `write` is given.
 /// Those that are there already and differ are replaced only with `force`; else nothing is written.
 ///

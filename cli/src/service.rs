@@ -10,7 +10,7 @@ use crate::failure::Failure;
 pub(crate) const UNIT: &str = "deskgrid-worker.service";
 /// The slice of the service, which gives all of its processes together the lowest weight on the
 /// host.
-const SLICE: &str = "deskgrid.slice";
+pub(crate) const SLICE: &str = "deskgrid.slice";
 /// The account that the system's service runs as, made by `systemd-sysusers`.
 const ACCOUNT: &str = "deskgrid";
 /// The name of the desktop's entry.
@@ -334,7 +334,8 @@ fn account_text(dir: &Path) -> String {
     )
 }
 
-const HEAD: &str =
+/// The first line of what is installed here.
+pub(crate) const HEAD: &str =
     "# Written by `deskgrid worker install`; `deskgrid worker uninstall` removes it.\n";
 
 const PACKAGED_HEAD: &str = "# Part of the package deskgrid-worker.\n";

@@ -14,7 +14,6 @@ use common::view::{
 use common::wire::client::{Reply, Request};
 use common::wire::{RUNNING_VERSION, WORK_VERSION};
 use link::client::{Replies, unexpected};
-use link::error::ONLY_A_RENEWAL;
 use link::{Client, Connection, Identity, LinkError, Purpose};
 use tokio::task::JoinHandle;
 
@@ -32,11 +31,15 @@ static OPEN: Mutex<Vec<Connection>> = Mutex::new(Vec::new());
 /// # Errors
 /// Those of `Client::connect`.
 pub(crate) async fn connect(identity: &Identity) -> Result<Client, LinkError> {
-    let client = Client::connect(identity).await?;
+    Ok(kept_in_mind(Client::connect(identity).await?))
+}
+
+/// Notes the connection for [`goodbye`].
+fn kept_in_mind(client: Client) -> Client {
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     open.retain(|connection| connection.quic().close_reason().is_none());
     open.push(client.connection().clone());
-    Ok(client)
+    client
 }
 
 /// Connects with the identity in the state directory (`StateDir::client`), which is renewed first if that is due. Returns the
@@ -45,15 +48,17 @@ pub(crate) async fn connect(identity: &Identity) -> Result<Client, LinkError> {
 /// # Errors
 /// If there is none, or the master is out of reach or does not accept it.
 pub(crate) async fn enter(state: &StateDir) -> Result<(Client, Identity), LinkError> {
-    let identity = link::renewal::fresh(&state.client(), Purpose::Client, None).await?;
-    let client = match connect(&identity).await {
-        // The certificate has expired by the master's clock, though not by ours.
-        Err(LinkError::NotAccepted(why)) if why == ONLY_A_RENEWAL => {
-            connect(&link::renewal::refresh(&state.client(), Purpose::Client, None).await?).await?
-        }
-        connected => connected?,
-    };
-    Ok((client, identity))
+    let (client, identity) = Client::enter(&state.client()).await?;
+    Ok((kept_in_mind(client), identity))
+}
+
+/// Connects with the identity in the state directory as it is; see [`Client::enter_again`].
+///
+/// # Errors
+/// Those of [`enter`].
+pub(crate) async fn enter_again(state: &StateDir) -> Result<Client, LinkError> {
+    let client = Client::enter_again(&state.client()).await?;
+    Ok(kept_in_mind(client))
 }
 
 /// Closes every connection that a command has left open.

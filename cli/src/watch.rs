@@ -70,10 +70,9 @@ impl<'a> WayBack<'a> {
     }
 
     async fn try_once(&self) -> Result<Client, LinkError> {
-        let connecting = async {
-            let entered = Box::pin(crate::session::enter(self.state)).await;
-            entered.map(|(client, _)| client)
-        };
+        // The session's own task renews the identity. To do so before each try would keep all other programs of this
+        // user waiting while the master is away.
+        let connecting = Box::pin(crate::session::enter_again(self.state));
         let Some(left) = self.left() else {
             return connecting.await;
         };

@@ -2,6 +2,7 @@
 //! stream for each stream of a worker, since QUIC bounds, orders and repeats each of them alone.
 
 use std::net::Ipv4Addr;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use link::error::{NOT_LET_IN, ONLY_A_RENEWAL};
 use link::retry::Backoff;
 use link::{
     Channel, Connection, FrameReceiver, Identity, IdentityRequest, LinkError, Listener, Probe,
-    Purpose, Validity, masters, probe_on, renewal,
+    Purpose, masters, probe_on, renewal,
 };
 use quinn::VarInt;
 
@@ -272,35 +273,16 @@ async fn hear(gateway: &GatewayState, mut rx: FrameReceiver) -> Result<(), LinkE
     Ok(())
 }
 
-/// Renews the certificate whenever that is due ([`renewal::until_due`]), and shows workers the new one. Never ends.
+/// Renews the certificate whenever that is due, and shows workers the new one. Never ends.
 async fn keep_fresh(
     upstream: &Upstream,
     identity: &mut Identity,
     home: &std::path::Path,
     listener: &Listener,
 ) {
-    loop {
-        let Ok(validity) = Validity::of(&identity.certificate) else {
-            return std::future::pending().await;
-        };
-        if !validity.is_due(renewal::now_s()) {
-            tokio::time::sleep(renewal::until_due(validity, renewal::now_s())).await;
-            continue;
-        }
-
-        let pause = renewal::until_retry(validity, renewal::now_s());
-        let pause = match renewal::renew_in_place(home, &upstream.connection, identity).await {
-            Ok(renewed) => {
-                tracing::info!("the certificate was renewed");
-                *identity = renewed;
-                show(listener, identity);
-                Validity::of(&identity.certificate).map_or(pause, renewal::until_next)
-            }
-            Err(error) => {
-                tracing::warn!(%error, "the certificate could not be renewed yet");
-                pause
-            }
-        };
-        tokio::time::sleep(pause).await;
-    }
+    let taken = |renewed: &Identity| {
+        show(listener, renewed);
+        ControlFlow::Continue(())
+    };
+    renewal::keep_renewed(home, &upstream.connection, identity, taken).await;
 }

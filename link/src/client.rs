@@ -13,9 +13,9 @@ use common::wire::stream::{GetReply, Open};
 use crate::channel::Channel;
 use crate::content::{self, ByteCount};
 use crate::endpoint::{Connection, Purpose, connect};
-use crate::error::LinkError;
+use crate::error::{LinkError, ONLY_A_RENEWAL};
 use crate::identity::Identity;
-use crate::masters;
+use crate::{masters, renewal};
 
 /// The time in which one of several masters has to answer the greeting.
 const GREETED: Duration = Duration::from_secs(5);
@@ -80,6 +80,37 @@ impl ContentReader {
 }
 
 impl Client {
+    /// Connects with the identity in `dir`, which is renewed first if that is due. Returns the identity, too.
+    ///
+    /// # Errors
+    /// If there is none, or the master is out of reach or does not accept it.
+    pub async fn enter(dir: &Path) -> Result<(Self, Identity), LinkError> {
+        let identity = renewal::fresh(dir, Purpose::Client, None).await?;
+        let client = Self::connect_or_refresh(dir, &identity).await?;
+        Ok((client, identity))
+    }
+
+    /// Connects with the identity in `dir` as it is, for somebody who tries again and again: it is renewed only if the
+    /// master asks for that.
+    ///
+    /// # Errors
+    /// As [`enter`](Self::enter).
+    pub async fn enter_again(dir: &Path) -> Result<Self, LinkError> {
+        Self::connect_or_refresh(dir, &Identity::load(dir)?).await
+    }
+
+    /// Connects with the identity that was read from `dir`, and renews it where only that is answered.
+    async fn connect_or_refresh(dir: &Path, identity: &Identity) -> Result<Self, LinkError> {
+        match Self::connect(identity).await {
+            // The certificate has expired by the master's clock, though maybe not by ours.
+            Err(LinkError::NotAccepted(why)) if why == ONLY_A_RENEWAL => {
+                let renewed = renewal::refresh(dir, Purpose::Client, None).await?;
+                Self::connect(&renewed).await
+            }
+            connected => connected,
+        }
+    }
+
     /// Connects and sends `Request::Hello`. Of several masters, one that does not answer that is left for
     /// the others once. While all of those that answer stand by, or end or begin at the moment, one of them
     /// may be about to be active: they are asked for some seconds.

@@ -5,6 +5,7 @@
 //! one is saved goes on with the old one, and whoever crashes afterwards goes on with the new one.
 
 use std::fs::{self, File};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -120,7 +121,7 @@ pub async fn fresh(
     if !validity.is_due(now_s()) {
         return Ok(identity);
     }
-    renewed(dir, purpose, identity, validity).await
+    Ok(warned(renewed(dir, purpose, identity, validity).await?))
 }
 
 /// Renews the identity in `dir` whatever this machine's clock says, since the master's may say
@@ -136,11 +137,12 @@ pub async fn refresh(
     let _turn = turn(dir.to_owned()).await?;
     let identity = load(dir, master)?;
     let validity = Validity::of(&identity.certificate)?;
-    renewed(dir, purpose, identity, validity).await
+    Ok(warned(renewed(dir, purpose, identity, validity).await?))
 }
 
 /// Keeps the identity in `dir` fresh, over connections of its own, for a program whose connections stand for longer than a
-/// certificate holds. Never ends. It begins with a pause: whoever is connected has just done what [`fresh`] does.
+/// certificate holds. Never ends. It begins with a pause: whoever is connected has just done what [`fresh`] does. Nobody
+/// asked for it, and its failures disturb no screen: they are told at the level of details.
 pub async fn keep_fresh(dir: &Path, purpose: Purpose) {
     let validity = |identity: Identity| Validity::of(&identity.certificate);
     let known = load(dir, None).and_then(validity);
@@ -154,17 +156,70 @@ pub async fn keep_fresh(dir: &Path, purpose: Purpose) {
     }
 }
 
-/// Does what [`fresh`] does, and returns the pause before it is to be done again.
+/// Renews the identity if that is due and nobody else is at it, and returns the pause before that is looked at again.
 async fn freshen(dir: &Path, purpose: Purpose) -> Result<std::time::Duration, LinkError> {
-    let before = load(dir, None)?.certificate;
-    let identity = fresh(dir, purpose, None).await?;
+    let validity = Validity::of(&load(dir, None)?.certificate)?;
+    if !validity.is_due(now_s()) {
+        return Ok(until_due(validity, now_s()));
+    }
+    // All programs of a user are at it at the same time: they do not wait for each other.
+    let Some(_turn) = free_turn(dir)? else {
+        return Ok(until_retry(validity, now_s()));
+    };
+    let identity = load(dir, None)?;
     let validity = Validity::of(&identity.certificate)?;
-    let pause = match validity.is_due(now_s()) {
-        false => until_due(validity, now_s()),
-        true if identity.certificate == before => until_retry(validity, now_s()),
-        true => until_next(validity),
+    if !validity.is_due(now_s()) {
+        return Ok(until_due(validity, now_s()));
+    }
+
+    let tried = renewed(dir, purpose, identity, validity).await?;
+    let validity = Validity::of(&tried.identity.certificate)?;
+    let pause = match tried.failed {
+        Some(error) => {
+            tracing::debug!(%error, "{NOT_YET}");
+            until_retry(validity, now_s())
+        }
+        None if validity.is_due(now_s()) => until_next(validity),
+        None => until_due(validity, now_s()),
     };
     Ok(pause)
+}
+
+/// Renews the identity over a lasting connection whenever that is due ([`until_due`]), and tells `taken` of the new one.
+/// Ends only where that says so.
+pub async fn keep_renewed(
+    dir: &Path,
+    connection: &Connection,
+    identity: &mut Identity,
+    mut taken: impl FnMut(&Identity) -> ControlFlow<()>,
+) {
+    loop {
+        let Ok(validity) = Validity::of(&identity.certificate) else {
+            return std::future::pending().await;
+        };
+        if !validity.is_due(now_s()) {
+            tokio::time::sleep(until_due(validity, now_s())).await;
+            continue;
+        }
+
+        let pause = until_retry(validity, now_s());
+        let pause = match renew_in_place(dir, connection, identity).await {
+            Ok(renewed) => {
+                tracing::info!("the certificate was renewed");
+                *identity = renewed;
+                if taken(identity).is_break() {
+                    return;
+                }
+                Validity::of(&identity.certificate).map_or(pause, until_next)
+            }
+            Err(error) => {
+                tracing::warn!(%error, "{NOT_YET}");
+                pause
+            }
+        };
+
+        tokio::time::sleep(pause).await;
+    }
 }
 
 /// Reads the identity in `dir`, towards the master that is named, if one is.
@@ -176,13 +231,31 @@ fn load(dir: &Path, master: Option<&str>) -> Result<Identity, LinkError> {
     Ok(identity)
 }
 
+/// What is said of a renewal that is tried again.
+const NOT_YET: &str = "the certificate could not be renewed yet";
+
+/// The end of an attempt to renew an identity.
+struct Renewed {
+    /// The one that is to be used: the old one, if that failed.
+    identity: Identity,
+    failed: Option<LinkError>,
+}
+
+/// Warns of a renewal that failed, and returns the identity that is to be used.
+fn warned(renewed: Renewed) -> Identity {
+    if let Some(error) = renewed.failed {
+        tracing::warn!(%error, "{NOT_YET}");
+    }
+    renewed.identity
+}
+
 /// Renews an identity over a separate connection, and replaces the old one.
 async fn renewed(
     dir: &Path,
     purpose: Purpose,
     identity: Identity,
     validity: Validity,
-) -> Result<Identity, LinkError> {
+) -> Result<Renewed, LinkError> {
     let renewed = async {
         let connection = connect(&identity, purpose).await?;
         let renewed = renew(&connection, &identity).await;
@@ -194,7 +267,10 @@ async fn renewed(
         Ok(renewed) => {
             replace(&renewed, dir).await?;
             tracing::info!(name = renewed.link.name, "the certificate was renewed");
-            Ok(renewed)
+            Ok(Renewed {
+                identity: renewed,
+                failed: None,
+            })
         }
         // A master that only wants to be asked less often takes the old one, where it is not
         // expired by the master's clock.
@@ -204,10 +280,10 @@ async fn renewed(
         {
             Err(error)
         }
-        Err(error) => {
-            tracing::warn!(%error, "the certificate could not be renewed yet");
-            Ok(identity)
-        }
+        Err(error) => Ok(Renewed {
+            identity,
+            failed: Some(error),
+        }),
     }
 }
 
@@ -246,6 +322,17 @@ async fn turn(dir: std::path::PathBuf) -> Result<File, LinkError> {
         .await
         .map_err(|e| LinkError::Closed(e.to_string()))?
         .map_err(LinkError::file("cannot lock", shown))
+}
+
+/// Takes the exclusive right to change the identity, as [`turn`] does; `None` if somebody else has it.
+fn free_turn(dir: &Path) -> Result<Option<File>, LinkError> {
+    let cannot = || LinkError::file("cannot lock", dir.join(LOCK));
+    let file = open_lock(dir).map_err(cannot())?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(std::fs::TryLockError::WouldBlock) => Ok(None),
+        Err(std::fs::TryLockError::Error(error)) => Err(cannot()(error)),
+    }
 }
 
 /// Opens the file whose lock is the right to change the identity.

@@ -31,7 +31,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::blocking::{behind, yielding};
+use crate::blocking::{behind, off, yielded};
 use crate::cache::{Cache, Pinned};
 use crate::config::Config;
 use crate::confinement::InForce;
@@ -642,14 +642,14 @@ impl Workshop {
             let dir = dir.to_owned();
             let succeeded = ending.outcome.success();
             let disk = self.disk_limits(&wanted.inputs);
-            let work = move || match disk.exceeded(&dir) {
+            let work = move || match yielded(|| disk.exceeded(&dir)) {
                 Some(why) => Collected {
                     problem: succeeded.then_some(Outcome::OverLimit(why)),
                     ..Collected::default()
                 },
                 None => wanted.collect(&dir, &blobs, limit, succeeded),
             };
-            let collected = yielding(work).await.unwrap_or_else(|error| Collected {
+            let collected = off(work).await.unwrap_or_else(|error| Collected {
                 problem: Some(Outcome::BadOutput(format!(
                     "the outputs could not be collected: {error}"
                 ))),

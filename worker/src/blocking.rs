@@ -1,7 +1,7 @@
 //! Work on files that is not done on the runtime: whoever waits there holds up heartbeats, and the order to freeze
 //! for the owner. What is much work for a task also yields to the owner's programs.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::resume_unwind;
 use std::{io, thread};
 
@@ -13,6 +13,8 @@ use crate::os;
 thread_local! {
     /// The runtime that a thread of [`yielded`] works for.
     static HOME: RefCell<Option<Handle>> = const { RefCell::new(None) };
+    /// Whether this is such a thread.
+    static YIELDS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Runs work on files on another thread, and waits for it without holding up the runtime.
@@ -44,38 +46,50 @@ pub(crate) fn behind(work: impl FnOnce() + Send + 'static) {
 /// Copies, unpacks or hashes as [`yielded`], and waits for it without holding up the runtime.
 ///
 /// # Errors
-/// If it panics, or the system has no thread for it.
+/// If it panics.
 pub(crate) async fn yielding<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<T> {
-    off(move || yielded(work)).await.flatten()
+    off(move || yielded(work)).await
 }
 
 /// Copies, unpacks or hashes for a task, and waits for it on this thread. On Linux that yields to everything else on
 /// the host, whether its owner is there or not. It has a thread of its own: a priority that was lowered cannot be
-/// raised again, and those of the runtime go on to other work.
+/// raised again, and those of the runtime go on to other work. Where the system has no thread for it now, the work is
+/// done on this one, at the usual priority: that is no fault of the task's.
 ///
-/// The work may take locks for moments alone, and wait for nothing while it has one: where the processors are busy,
-/// everybody else waits for it then.
-///
-/// # Errors
-/// If the system has no thread for it.
-pub(crate) fn yielded<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
-    if !os::THREADS_YIELD {
-        return Ok(work());
+/// The work takes no lock that others need: where the processors are busy, they would wait for it.
+pub(crate) fn yielded<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    let thread = thread::Builder::new().name("files".to_owned());
+    yielded_on(thread, work)
+}
+
+fn yielded_on<T: Send>(thread: thread::Builder, work: impl FnOnce() -> T + Send) -> T {
+    if !os::THREADS_YIELD || YIELDS.get() {
+        return work();
     }
 
     let home = Handle::try_current().ok();
-    thread::scope(|scope| {
-        let work = move || {
+    let mut work = Some(work);
+    let done = thread::scope(|scope| {
+        let work = &mut work;
+        let yields = move || {
             os::yield_thread();
+            YIELDS.set(true);
             HOME.set(home);
-            work()
+            work.take().map(|work| work())
         };
-        let thread = thread::Builder::new().name("files".to_owned());
-        let done = thread.spawn_scoped(scope, work)?.join();
-        Ok(done.unwrap_or_else(|panic| resume_unwind(panic)))
-    })
+        match thread.spawn_scoped(scope, yields) {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            Err(error) => {
+                tracing::debug!(%error, "files are worked on at the usual priority");
+                None
+            }
+        }
+    });
+
+    done.or_else(|| work.map(|work| work()))
+        .expect("one of the threads did the work")
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -101,6 +115,30 @@ mod tests {
         // Nor does the runtime keep a thread that yields.
         assert_eq!(off(nice).await.unwrap(), usual);
         assert_eq!(nice(), usual);
+    }
+
+    #[tokio::test]
+    async fn work_that_has_begun_to_yield_goes_on_there() {
+        let usual = nice();
+        let (tell, told) = tokio::sync::oneshot::channel();
+        let work = move || {
+            let outer = rustix::thread::gettid();
+            yielded(move || {
+                behind(move || tell.send(nice()).unwrap());
+                (outer == rustix::thread::gettid(), nice())
+            })
+        };
+
+        assert_eq!(yielding(work).await.unwrap(), (true, 19));
+        assert_eq!(told.await.unwrap(), usual);
+    }
+
+    #[test]
+    fn work_that_the_system_has_no_thread_for_is_done_here() {
+        // No address space is as large as this stack.
+        let thread = thread::Builder::new().stack_size(1 << 60);
+        let usual = nice();
+        assert_eq!(yielded_on(thread, nice), usual);
     }
 
     #[tokio::test]

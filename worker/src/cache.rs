@@ -383,7 +383,7 @@ impl Pinned {
 
         // A thread of its own is for what is read: most content has not changed.
         let hash = || link::content::copy_hashing(&mut File::open(&path)?, &mut io::sink());
-        let found = yielded(hash)??;
+        let found = yielded(hash)?;
         if found != self.blob {
             self.discard();
             return Ok(false);
@@ -539,7 +539,7 @@ impl Cache {
     ) -> Result<Option<PinnedTree>, NoTree> {
         let paths: Vec<_> = parts.iter().map(Pinned::path).collect();
         // The books are kept at the usual priority: others wait for them.
-        let unpacked = yielded(|| self.trees.unpack(&hash, manifest, &paths))??;
+        let unpacked = yielded(|| self.trees.unpack(&hash, manifest, &paths))?;
         let Some((tree, space)) = unpacked else {
             for part in parts {
                 // Removes it if it is not what its name says.

@@ -1,6 +1,7 @@
 //! The connection to the master: made again for ever, with one control stream for messages and
 //! separate streams for content. The content of the messages is decided in [`crate::worker`].
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +15,7 @@ use common::{BlobRef, Completion, Content, Outcome, Span};
 use link::handshake::is_master;
 use link::{
     Carrier, Channel, Connection, Farewell, FrameReceiver, FrameSender, Identity, IdentityRequest,
-    LinkError, Purpose, UnnamedPuts, Validity, masters,
+    LinkError, Purpose, UnnamedPuts, masters,
 };
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{Semaphore, oneshot, watch};
@@ -259,34 +260,11 @@ impl Papers {
         let Some(home) = &self.home else {
             return std::future::pending().await;
         };
-        loop {
-            let Ok(validity) = Validity::of(&identity.certificate) else {
-                return std::future::pending().await;
-            };
-            if !validity.is_due(link::renewal::now_s()) {
-                tokio::time::sleep(link::renewal::until_due(validity, link::renewal::now_s()))
-                    .await;
-                continue;
-            }
-
-            let pause = link::renewal::until_retry(validity, link::renewal::now_s());
-            let pause = match link::renewal::renew_in_place(home, connection, identity).await {
-                Ok(renewed) => {
-                    tracing::info!("the certificate was renewed");
-                    *identity = renewed;
-                    if !is_master(connection.quic()) {
-                        return;
-                    }
-                    Validity::of(&identity.certificate).map_or(pause, link::renewal::until_next)
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "the certificate could not be renewed yet");
-                    pause
-                }
-            };
-
-            tokio::time::sleep(pause).await;
-        }
+        let taken = |_: &Identity| match is_master(connection.quic()) {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        };
+        link::renewal::keep_renewed(home, connection, identity, taken).await;
     }
 }
 

@@ -756,14 +756,9 @@ impl Shell {
                     },
                 );
 
-                tokio::spawn(Arc::clone(&self.shop).attempt(
-                    id,
-                    command,
-                    dir,
-                    live,
-                    inbox,
-                    self.tell.clone(),
-                ));
+                let shop = Arc::clone(&self.shop);
+                let tell = self.tell.clone();
+                tokio::spawn(shop.attempt(id, command, dir, live, inbox, tell));
             }
             Action::Start(id) => self.order(id, AttemptOrder::Start),
             Action::Freeze(id) => self.order(id, AttemptOrder::Tree(ProcessOrder::Freeze)),
@@ -772,7 +767,11 @@ impl Shell {
             Action::Kill(id) => self.order(id, AttemptOrder::Tree(ProcessOrder::Kill)),
             Action::Save(id) => self.order(id, AttemptOrder::Save),
             Action::Measure(id) => self.order(id, AttemptOrder::Measure),
-            Action::Relieved(_) => self.policy.relieve(self.now()),
+            Action::Relieved(_) => {
+                self.policy.relieve(self.now());
+                // This turn of the loop has decided already: the next one comes at once.
+                let _ = self.tell.send(MachineEvent::Tick.into());
+            }
             Action::Drop(id) => self.order(id, AttemptOrder::Drop),
             Action::Discard(ending) => self.shop.discard(&ending),
             Action::Left => {

@@ -684,7 +684,7 @@ async fn a_process_whose_first_thread_has_ended_is_frozen_and_killed(bench: Box<
 
 async fn a_frozen_tree_tells_how_much_memory_it_holds(bench: Box<Bench>) {
     const HELD: u64 = 64 << 20;
-    // The shell that does so shares it with its parent.
+    // The memory is that of a shell which then forks: both have the same pages, which count once.
     let script =
         format!("x=$(head -c {HELD} /dev/zero | tr '\\0' x); (echo > held; sleep 600; :) & wait");
     let held = bench.dir.path().join("held");
@@ -698,8 +698,8 @@ async fn a_frozen_tree_tells_how_much_memory_it_holds(bench: Box<Bench>) {
 
         assert!(process.measure());
         let report = within(process.report()).await;
-        // A control group may count the last pages late.
-        let told = HELD - (4 << 20)..2 * HELD;
+        // A control group may count the last pages late, and a shell may take a multiple of what it keeps.
+        let told = HELD - (4 << 20)..16 * HELD;
         assert!(
             matches!(report, WatcherReport::Holds(Some(bytes)) if told.contains(&bytes)),
             "{report:?}, with the limit {memory:?}"

@@ -234,7 +234,7 @@ pub(super) async fn run(
         warnings: (outputs.iter().flat_map(warned)).chain(unplaced).collect(),
     };
     if let Some(file) = &into.manifest {
-        manifest::check(file, &document.files, into.force, &earlier)?;
+        manifest::check(file, &document.files, into.force)?;
     }
     // An archive whose parts all find their places is no loss.
     let (apart, lost): (Vec<_>, Vec<_>) = document
@@ -281,8 +281,8 @@ pub(super) async fn run(
         tell(&left_apart(apart, &document.files));
         if let Some(file) = &into.manifest {
             let items = session.tasks(job.job, tasks, Vec::new()).await?;
-            manifest::check(file, &document.files, into.force, &earlier)?;
-            manifest::write(file, &document.files, &items, &mut earlier)?;
+            manifest::check(file, &document.files, into.force)?;
+            manifest::write(file, &document.files, &items)?;
         }
         failure.map_or(Ok(()), Err)
     };

@@ -59,10 +59,8 @@ impl SettingsScope {
 
 /// Reads a file of settings, after the same checks that a worker makes.
 fn read(file: &Path, scope: &SiteScope) -> Result<String, Failure> {
-    let text = std::fs::read_to_string(file)
+    let text = crate::files::read_text(file)
         .map_err(|error| Failure::unreadable(format!("cannot read {}", file.display()), &error))?;
-    // Editors of Windows put a mark before the first character.
-    let text = text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned();
     let whole = SiteText {
         scope: scope.clone(),
         text,

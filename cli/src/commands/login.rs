@@ -289,14 +289,12 @@ fn token(args: &EnrolArgs, environment: Option<&JoinWord>) -> Result<JoinToken, 
 
 /// Returns the first line of the file: what `token create` printed has more, on how to use it.
 fn in_file(file: &Path) -> Result<String, Failure> {
-    let text = std::fs::read_to_string(file).map_err(|e| {
+    let text = crate::files::read_text(file).map_err(|e| {
         Failure::unreadable(format!("cannot read the token in {}", file.display()), &e)
     })?;
     if let Some(warning) = link::files::exposed(file, "the join token") {
         note(&format!("note: {warning}"));
     }
-    // Editors on Windows begin a file with a mark that is no part of the text.
-    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     Ok(text
         .trim_start()
         .lines()

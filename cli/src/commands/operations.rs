@@ -1,14 +1,15 @@
 //! `deskgrid master backup`, `check`, `restore` and `move`: the files of a master, beside it. What is not
 //! here: what is done to them (that is `master::operations`).
 
-use common::units::Bytes;
+use std::io::IsTerminal;
 use std::path::Path;
 
+use common::units::Bytes;
 use master::operations::{self, BreakOff, Fault, OperationError};
 use master::{Config, MasterError, PgError, StoreError, StoreMove};
 use serde::Serialize;
 
-use super::{Context, interrupted};
+use super::{Context, hung_up, interrupted};
 use crate::args::serve::PlaceArgs;
 use crate::failure::{Exit, Failure};
 use crate::output::{note, when};
@@ -122,11 +123,21 @@ fn settings(places: PlaceArgs) -> Result<Config, Failure> {
     })
 }
 
+/// Returns when the program is to end. A terminal that is gone says so only to what has written there: with `nohup` it goes
+/// on.
+async fn told_to_end() {
+    tokio::select! {
+        () = interrupted() => {}
+        () = hung_up(), if std::io::stderr().is_terminal() => {}
+    }
+}
+
 /// Runs what writes much beside the thread of signals. When the program is to end, it breaks off, and its files go first.
+/// Some steps cannot be broken off: at a second signal the program ends, and the next run replaces what it has left.
 async fn breaking_off<T: Send + 'static>(
     work: impl FnOnce(&BreakOff) -> Result<T, OperationError> + Send + 'static,
 ) -> Result<T, Failure> {
-    let told = interrupted();
+    let told = told_to_end();
     tokio::pin!(told);
     // From here on a signal ends nothing by itself.
     tokio::select! {
@@ -141,9 +152,15 @@ async fn breaking_off<T: Send + 'static>(
     let done = tokio::select! {
         done = &mut working => done,
         () = &mut told => {
-            note("breaking off, and removing what was written");
+            note("breaking off as soon as it can; a second signal ends it at once");
             end.say();
-            working.await
+            tokio::select! {
+                done = &mut working => done,
+                () = told_to_end() => {
+                    note("ended: what it has left is replaced when the command is run again");
+                    std::process::exit(Exit::Error as i32);
+                }
+            }
         }
     };
     match done {

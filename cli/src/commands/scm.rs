@@ -47,6 +47,16 @@ const LOCKED: i32 = 1_055;
 const NO_SUCH_SERVICE: i32 = 1_060;
 const NOT_ACTIVE: i32 = 1_062;
 
+/// Whether both are the same path to Windows, which does not tell upper from lower case.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let names = |path: &Path| -> Vec<OsString> {
+        path.components()
+            .map(|name| name.as_os_str().to_ascii_lowercase())
+            .collect()
+    };
+    names(one) == names(other)
+}
+
 /// The paths of a service.
 struct ScmPaths {
     service: String,
@@ -85,7 +95,7 @@ impl ScmPaths {
     /// of the service.
     fn check_dir(&self, context: &Context) -> Result<(), Failure> {
         match &context.given_dir {
-            Some(dir) if *dir != self.state => Err(Failure::usage(
+            Some(dir) if !is_same(dir, &self.state) => Err(Failure::usage(
                 format!(
                     "the service {} keeps its state in {}, not in {} (--dir or DESKGRID_DIR)",
                     self.service,

@@ -17,7 +17,7 @@ use crate::launchd::{LaunchdPaths as ServicePaths, dir_of};
 use crate::output::note;
 #[cfg(not(target_os = "macos"))]
 use crate::service::{Scope, ServicePaths, dir_of};
-use crate::service::{ServiceFile, ServiceFlags, UNIT, Words};
+use crate::service::{HEAD, SLICE, ServiceFile, ServiceFlags, UNIT, Words};
 
 /// The directories of units that packages install.
 const PACKAGED_UNITS: [&str; 2] = ["/usr/lib/systemd/system", "/lib/systemd/system"];
@@ -92,19 +92,23 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
     show(context, &plan)
 }
 
-/// Removes the service: all paths of `ServicePaths::all`, with the worker's identity and cache.
+/// Removes the service: all paths of `ServicePaths::all`, with the worker's identity and cache. Beside a package it removes
+/// only what hides the package's service.
 pub(super) fn uninstall(context: &Context, args: &ServiceArgs) -> Result<Exit, Failure> {
     let mut places = places(context, args)?;
     let root = Root::new(args);
-    if let Some(unit) = root.packaged() {
+    let unit = fs::read_to_string(root.at(&places.unit())).unwrap_or_default();
+    if let Some(packaged_unit) = root.packaged() {
+        if unit.starts_with(HEAD) {
+            return uncover(context, args, &places, &root);
+        }
         let removal = root.removal();
         return Err(packaged(
-            &unit,
+            &packaged_unit,
             format!("{removal}; then this command again, if anything is left"),
         ));
     }
 
-    let unit = fs::read_to_string(root.at(&places.unit())).unwrap_or_default();
     if context.given_dir.is_none() {
         places.dir = dir_of(&unit).unwrap_or(places.dir);
     }
@@ -118,20 +122,53 @@ pub(super) fn uninstall(context: &Context, args: &ServiceArgs) -> Result<Exit, F
 
     let stop = root.commands(places.stop());
     let forget = root.commands(places.forget());
+    take_away(context, args, &there, (&stop, &forget))
+}
+
+/// Removes the unit, the slice and the program that `install` put before those of a package, whose service takes over. Its
+/// settings, its account and its identity are the package's.
+fn uncover(
+    context: &Context,
+    args: &ServiceArgs,
+    places: &ServicePaths,
+    root: &Root,
+) -> Result<Exit, Failure> {
+    let unit = places.unit();
+    let slice = unit.with_file_name(SLICE);
+    let there = [unit, slice, places.program()].map(|path| root.at(&path));
+    let there: Vec<PathBuf> = there.into_iter().filter(|path| path.exists()).collect();
+
+    let stop = root.commands(places.stop());
+    let start = root.commands(vec![
+        ["systemctl", "daemon-reload"].map(str::to_owned).to_vec(),
+        ["systemctl", "enable", "--now", UNIT]
+            .map(str::to_owned)
+            .to_vec(),
+    ]);
+    take_away(context, args, &there, (&stop, &start))
+}
+
+/// Removes these paths between the two lists of commands, or shows that.
+fn take_away(
+    context: &Context,
+    args: &ServiceArgs,
+    there: &[PathBuf],
+    (before, after): (&[Words], &[Words]),
+) -> Result<Exit, Failure> {
     if args.yes && !there.is_empty() {
         // A unit that is gone already need not be stopped, and must not keep the rest from being
         // removed.
-        attempt_all(&stop);
-        for path in &there {
+        attempt_all(before);
+        for path in there {
             remove(path)?;
         }
-        attempt_all(&forget);
+        attempt_all(after);
     }
 
     let commands = if there.is_empty() {
         Vec::new()
     } else {
-        [lines(&stop), lines(&forget)].concat()
+        [lines(before), lines(after)].concat()
     };
 
     let removes = there.iter().map(|path| shown(path)).collect();
@@ -276,8 +313,13 @@ impl Root {
     fn write(&self, file: &ServiceFile) -> Result<(), Failure> {
         let path = self.at(&file.path);
         self.make_parent(&path)?;
+        // What an admin has closed stays so.
+        let is_new = !path.exists();
         fs::write(&path, &file.text).map_err(|e| cannot("write", &path, &e))?;
-        self.permit(&path, 0o644)
+        match is_new {
+            true => self.permit(&path, 0o644),
+            false => Ok(()),
+        }
     }
 
     /// Says which directories above what the service needs keep its account out. They were there before: it is not
@@ -296,8 +338,8 @@ impl Root {
             if let Some(mode) = closed(&dir) {
                 let dir = dir.display();
                 note(&format!(
-                    "note: {dir} was there before with the mode {mode:o}, by which the service's account cannot enter it, so that \
-                     the service cannot run: chmod o+x {dir}"
+                    "note: the service cannot run: its account may not enter {dir} (it was there before, with the mode {mode:o}). \
+                     To let it in: chmod o+x {dir}"
                 ));
             }
         }

@@ -319,6 +319,6 @@ async fn print(
         note(&removed_in_words(task, view.state));
     }
 
-    // Whether all ended well is told at the end, whoever reads their output.
+    // Unlike elsewhere, a reader that goes away ends nothing: whether all ended well is told at the end.
     unless_unread(context.out.of_task(&mut ShownOutput::default(), &bytes))
 }

@@ -271,8 +271,11 @@ fn plan_tree(
         None => Template::literal(default_name(dir).map_err(wrong_name)?.as_str()),
     };
     check_names(&root, tasks).map_err(wrong_name)?;
-    // Below it the names are the same for each task.
-    let first = expand(&root, tasks, tasks.ids.first().unwrap_or_default());
+    // Below it the names are the same for each task: what fits below the longest and the deepest fits below all.
+    let longest = names_of(&root, tasks).max_by_key(String::len);
+    let longest = longest.unwrap_or_else(|| expand(&root, tasks, 0));
+    let deepest = names_of(&root, tasks).max_by_key(|name| name.split('/').count());
+    let deepest = deepest.unwrap_or_else(|| longest.clone());
 
     let mut files = 0;
     let mut names = 0;
@@ -289,12 +292,14 @@ fn plan_tree(
             .to_str()
             .ok_or_else(|| failed(format!("the name {below:?} is not UTF-8")))?;
         let below = below.replace(std::path::MAIN_SEPARATOR, "/");
-        let name: PortablePath = format!("{first}/{below}")
-            .parse()
-            .map_err(|bad: BadPath| failed(bad.to_string()))?;
+        for root in [&deepest, &longest] {
+            let name = format!("{root}/{below}");
+            let fits = name.parse::<PortablePath>();
+            fits.map_err(|bad| failed(bad.to_string()))?;
+        }
 
         files += 1;
-        names += name.as_str().len();
+        names += longest.len() + 1 + below.len();
         if files > MOST_FILES {
             return Err(failed(format!("it has more than {MOST_FILES} files")));
         }
@@ -435,13 +440,18 @@ fn default_name(path: &Path) -> Result<PortablePath, BadPath> {
 
 /// Checks that each task can place a file of this name.
 fn check_names(name: &Template, tasks: &TaskSet) -> Result<(), BadPath> {
-    let per_task = name.mentions("ITEM") || name.mentions("TASK_ID");
-    // Other placeholders are known only at the host; a sample value that fits a file name stands in
-    // for them here.
-    for index in tasks.ids.iter().take(if per_task { usize::MAX } else { 1 }) {
-        expand(name, tasks, index).parse::<PortablePath>()?;
+    for name in names_of(name, tasks) {
+        name.parse::<PortablePath>()?;
     }
     Ok(())
+}
+
+/// Returns what the name is in each task, once if it is the same in all. Placeholders that are known only at the host have a
+/// sample value that fits a file name.
+fn names_of(name: &Template, tasks: &TaskSet) -> impl Iterator<Item = String> {
+    let per_task = name.mentions("ITEM") || name.mentions("TASK_ID");
+    let most = if per_task { usize::MAX } else { 1 };
+    (tasks.ids.iter().take(most)).map(|index| expand(name, tasks, index))
 }
 
 fn expand(template: &Template, tasks: &TaskSet, index: u32) -> String {

@@ -10,9 +10,7 @@ use serde_json::value::RawValue;
 
 use super::BuildError;
 use crate::args::value::Dur;
-
-/// The mark with which editors on Windows begin a text in UTF-8. It is no part of the text.
-const MARK: &[u8] = "\u{feff}".as_bytes();
+use crate::files::unmarked;
 
 /// Reads one item per line; empty lines are skipped. `-` is standard input.
 pub(super) fn lines(path: &Path) -> Result<Vec<String>, BuildError> {
@@ -158,15 +156,11 @@ pub(super) fn read(path: &Path, what: &'static str) -> Result<Vec<u8>, BuildErro
         std::fs::read(path)
     };
 
-    let mut bytes = result.map_err(|source| BuildError::Read {
+    result.map(unmarked).map_err(|source| BuildError::Read {
         what,
         path: path.to_owned(),
         source,
-    })?;
-    if bytes.starts_with(MARK) {
-        bytes.drain(..MARK.len());
-    }
-    Ok(bytes)
+    })
 }
 
 #[cfg(test)]

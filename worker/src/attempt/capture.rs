@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::live::LiveStream;
-use crate::blocking::{behind, yielding};
+use crate::blocking::{behind, off};
 use crate::os::{self, Output};
 use crate::spool::blobs::Blobs;
 
@@ -299,7 +299,7 @@ impl StreamCapture {
             return Err(error);
         }
 
-        let blob = yielding(move || blobs.add(&mut file)).await??;
+        let blob = off(move || blobs.add_yielding(&mut file)).await??;
         Ok(Stream {
             content: Content::Blob(blob),
             dropped: self.dropped,

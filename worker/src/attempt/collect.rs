@@ -22,6 +22,7 @@ use super::apart::{self, ApartFile, ArchiveFile};
 use super::checkpoint::CHECKPOINT_DIR;
 use super::inputs::PlacedInput;
 use super::trees::PlacedTree;
+use crate::blocking::yielded;
 use crate::os;
 use crate::os::files::{self, FileId};
 use crate::spool::blobs::Blobs;
@@ -166,7 +167,7 @@ impl ExpectedOutputs {
         self.patterns.is_empty()
     }
 
-    /// Copies the matching files into `blobs`, all that can be kept. A failed attempt has no
+    /// Copies the matching files into `blobs`, all that can be kept; the copying yields ([`yielded`]). A failed attempt has no
     /// problem, whatever is missing.
     pub(super) fn collect(
         &self,
@@ -175,9 +176,11 @@ impl ExpectedOutputs {
         limit: u64,
         succeeded: bool,
     ) -> Collected {
-        // The attempt may have removed the worker's access rights together with its own.
-        files::open_up(dir);
-        let mut survey = self.survey(dir, limit);
+        let mut survey = yielded(|| {
+            // The attempt may have removed the worker's access rights together with its own.
+            files::open_up(dir);
+            self.survey(dir, limit)
+        });
         let mut files = Vec::with_capacity(survey.found.len());
         for file in std::mem::take(&mut survey.found) {
             match file.store(dir, blobs) {
@@ -405,13 +408,15 @@ fn keep_apart(
     }
 
     let stored = || {
-        let mut draft = ArchiveFile::beside(dir)?;
-        let mut to = io::BufWriter::with_capacity(256 * 1024, &draft.file);
-        apart::write(dir, apart, &mut to)?;
-        io::Write::flush(&mut to)?;
-        drop(to);
-        io::Seek::rewind(&mut draft.file)?;
-        blobs.add(&mut draft.file)
+        let mut draft = yielded(|| {
+            let draft = ArchiveFile::beside(dir)?;
+            let mut to = io::BufWriter::with_capacity(256 * 1024, &draft.file);
+            apart::write(dir, apart, &mut to)?;
+            io::Write::flush(&mut to)?;
+            drop(to);
+            io::Result::Ok(draft)
+        })?;
+        blobs.add_yielding(&mut draft.file)
     };
     let failed = |error: io::Error| {
         let why = format!("the outputs for `{name}` could not be copied: {error}");
@@ -506,7 +511,7 @@ impl FoundFile {
             if files::id_of(&meta) != files::id_of(&self.meta) || !meta.is_file() {
                 return Err(io::Error::other("it was exchanged while it was collected"));
             }
-            blobs.add(&mut file)
+            blobs.add_yielding(&mut file)
         };
         let blob = stored().map_err(|error| {
             let why = format!("`{}` could not be copied: {error}", self.path);

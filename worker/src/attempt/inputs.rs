@@ -13,7 +13,7 @@ use common::path::{PortablePath, plain};
 use common::wire::worker::{Command, StagedInput, StagedKind};
 
 use super::fault;
-use crate::blocking::yielding;
+use crate::blocking::{off, yielded};
 use crate::cache::Pinned;
 use crate::os::{FileStamp, Sharing, files, stamp_of};
 
@@ -66,7 +66,7 @@ impl Placing {
 
         let rules = self.clone();
         let dir = dir.to_owned();
-        let placed = yielding(move || rules.place_all(inputs, &dir)).await;
+        let placed = off(move || rules.place_all(inputs, &dir)).await;
         placed.unwrap_or_else(|error| {
             let why = format!("its inputs cannot be placed: {error}");
             Err(Outcome::NotStarted(why))
@@ -119,7 +119,7 @@ impl Placing {
         } else if whole && shared && self.sharing == Sharing::Link && link(&from, &to) {
             shares = true;
         } else if whole {
-            whole = from.copy_to(&mut file)?;
+            whole = yielded(|| from.copy_to(&mut file))?;
         }
 
         drop(file);

@@ -1,6 +1,6 @@
 //! The weighing of frozen attempts, before those are given back that keep memory from the owner's programs. One that holds
 //! more than the owner lends to all would do the same on the next host: it ends as a failure of its task, and the others
-//! stay for now.
+//! stay for now if what they hold together was lent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,7 +61,8 @@ impl Machine {
         }
     }
 
-    /// Ends the frozen attempts that hold too much, or gives all of them back if none does, once that is known.
+    /// Ends the frozen attempts that hold too much, once that is known. Gives the others back if nothing was ended, or if
+    /// they may still hold more than is lent to all.
     pub(super) fn judge(&mut self, now: Time, actions: &mut Vec<Action>) {
         let there = &self.running;
         let done = self.weighing.take_if(|weighing| {
@@ -72,17 +73,23 @@ impl Machine {
 
         let most = self.lent_bytes();
         let mut ended = Vec::new();
-        for (id, bytes) in weighing.held.into_iter().filter(|(_, held)| *held > most) {
-            if let Some(run) = self.running.get_mut(&id)
+        for (id, bytes) in weighing.held.iter().filter(|(_, held)| **held > most) {
+            if let Some(run) = self.running.get_mut(id)
                 && run.verdict == EndCause::Open
             {
-                let cause = EndCause::HeldTooMuch(bytes);
-                save_and_end((id, run), cause, now + self.grace, actions);
-                ended.push(id);
+                let cause = EndCause::HeldTooMuch(*bytes);
+                save_and_end((*id, run), cause, now + self.grace, actions);
+                ended.push(*id);
             }
         }
 
-        if ended.is_empty() {
+        let others = self.running.iter();
+        let mut rest = others
+            .filter(|(_, run)| run.frozen() && run.verdict == EndCause::Open)
+            .map(|(id, _)| weighing.held.get(id));
+        let left = rest.try_fold(0_u64, |sum, held| Some(sum.saturating_add(*held?)));
+
+        if ended.is_empty() || left.is_none_or(|left| left > most) {
             self.return_frozen(now, None, actions);
         } else {
             actions.push(Action::Relieved(ended));

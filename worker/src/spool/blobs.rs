@@ -12,7 +12,7 @@ use common::BlobRef;
 use common::content::BlobHash;
 use link::{BlobStore, Contents, LinkError};
 
-use crate::blocking::behind;
+use crate::blocking::{behind, yielded};
 
 /// A content store that counts the holders of each blob.
 #[derive(Debug)]
@@ -41,6 +41,16 @@ impl Blobs {
         self.add_and_hold(|store| {
             file.rewind()?;
             store.add_reader(&mut *file)
+        })
+    }
+
+    /// As [`add`](Self::add), for a task: the copying yields, and the books do not, since others wait for them.
+    pub(crate) fn add_yielding(&self, file: &mut File) -> io::Result<BlobRef> {
+        self.add_and_hold(|store| {
+            yielded(|| {
+                file.rewind()?;
+                store.add_reader(&mut *file)
+            })
         })
     }
 

@@ -17,8 +17,7 @@ use crate::state::StateDir;
 #[derive(Debug, Default)]
 pub(super) struct EarlierFiles {
     place: PathBuf,
-    /// The content of the files of unfinished tasks: of more than one kind while a fetch replaces them. And
-    /// that of lists of files.
+    /// The content of the files of unfinished tasks: of more than one kind while a fetch replaces them.
     files: BTreeMap<PathBuf, BTreeSet<BlobRef>>,
     /// The archives that were unpacked, those of finished tasks too, with what came of each.
     unpacked: BTreeMap<PathBuf, (BlobRef, UnpackedEntries)>,

@@ -1,17 +1,22 @@
 //! Writes the list of the files that were fetched (`--manifest`). It replaces no file but the list of
-//! an earlier fetch of the job.
+//! an earlier fetch, of whatever job: what is read of the file itself says that it is one.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::fs::{File, Permissions};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 
 use common::view::TaskView;
 use serde::Serialize;
 
 use super::FetchedFile;
-use super::earlier::EarlierFiles;
 use crate::failure::{Exit, Failure};
 use crate::files;
+
+/// What each line of a list has.
+const LISTED: [&str; 5] = ["task", "state", "path", "bytes", "kept"];
+/// The longest line that may be one, in bytes.
+const LONGEST: u64 = 4 << 20;
 
 /// A line of the list.
 #[derive(Serialize)]
@@ -22,13 +27,8 @@ struct Listed<'a> {
 }
 
 /// Checks that the list can be written to this path: no output is fetched to it, and nothing else is
-/// there, or only an earlier list that nobody has changed, or it may be replaced with `force`.
-pub(super) fn check(
-    to: &Path,
-    files: &[FetchedFile],
-    force: bool,
-    earlier: &EarlierFiles,
-) -> Result<(), Failure> {
+/// there, or only a list of another fetch, or it may be replaced with `force`.
+pub(super) fn check(to: &Path, files: &[FetchedFile], force: bool) -> Result<(), Failure> {
     let place = std::path::absolute(to).ok();
     let same = |file: &&FetchedFile| std::path::absolute(&file.path).ok() == place;
     if let Some(file) = files.iter().find(same) {
@@ -44,15 +44,13 @@ pub(super) fn check(
         ));
     }
 
+    let cannot = |error| Failure::io(format!("cannot look at {}", to.display()), &error);
     let is_free = match std::fs::metadata(to) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => true,
-        Err(error) => {
-            let what = format!("cannot look at {}", to.display());
-            return Err(Failure::io(what, &error));
-        }
+        Err(error) => return Err(cannot(error)),
         // A pipe, or standard output, wherever that goes.
-        Ok(there) if !there.is_file() && !there.is_dir() || to.starts_with("/dev") => true,
-        Ok(there) if there.is_file() => force || earlier.has(to, &link::content::hash_file(to)?),
+        Ok(there) if !there.is_file() && !there.is_dir() || is_open(to) => true,
+        Ok(there) if there.is_file() => force || is_list(to).map_err(cannot)?,
         Ok(_) => false,
     };
     if is_free {
@@ -62,21 +60,41 @@ pub(super) fn check(
         Exit::Error,
         "exists",
         format!(
-            "{} is there already, and is no list that a fetch of this job has written",
+            "{} is there already, and is no list that a fetch has written",
             to.display()
         ),
         "name another file after --manifest, or use --force",
     ))
 }
 
-/// Writes a line of JSON for each file, with the item of its task, and stores that a later fetch may
-/// replace the list.
-pub(super) fn write(
-    to: &Path,
-    files: &[FetchedFile],
-    tasks: &[TaskView],
-    earlier: &mut EarlierFiles,
-) -> Result<(), Failure> {
+/// Whether the path stands for a file that this program has open.
+fn is_open(path: &Path) -> bool {
+    let names = ["/dev/stdout", "/dev/stderr"].map(Path::new);
+    names.contains(&path) || path.starts_with("/dev/fd")
+}
+
+/// Whether each line of the file could stand in a list. The first one that could not ends the reading.
+fn is_list(path: &Path) -> io::Result<bool> {
+    let mut file = BufReader::new(File::open(path)?);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        Read::by_ref(&mut file)
+            .take(LONGEST)
+            .read_until(b'\n', &mut line)?;
+        if line.is_empty() {
+            return Ok(true);
+        }
+
+        let read = serde_json::from_slice::<serde_json::Value>(&line);
+        if !read.is_ok_and(|line| LISTED.iter().all(|field| line.get(*field).is_some())) {
+            return Ok(false);
+        }
+    }
+}
+
+/// Writes a line of JSON for each file, with the item of its task.
+pub(super) fn write(to: &Path, files: &[FetchedFile], tasks: &[TaskView]) -> Result<(), Failure> {
     let items: BTreeMap<String, &str> = tasks
         .iter()
         .filter_map(|task| Some((task.task.to_string(), task.item.as_deref()?)))
@@ -92,20 +110,20 @@ pub(super) fn write(
 
     let written = match std::fs::symlink_metadata(to) {
         Ok(there) if !there.is_file() => std::fs::write(to, &lines),
-        _ => write_whole(to, &lines),
+        Ok(there) => write_whole(to, &lines, Some(there.permissions())),
+        Err(_) => write_whole(to, &lines, None),
     };
-    written.map_err(|error| Failure::io(format!("cannot write {}", to.display()), &error))?;
-    earlier.remove(to);
-    earlier.add(to, link::content::hash_bytes(lines.as_bytes()));
-    earlier.save();
-    Ok(())
+    written.map_err(|error| Failure::io(format!("cannot write {}", to.display()), &error))
 }
 
-/// Writes a file that is there whole, or not at all.
-fn write_whole(to: &Path, text: &str) -> io::Result<()> {
+/// Writes a file that is there whole, or not at all, with the permissions of the one before it.
+fn write_whole(to: &Path, text: &str, before: Option<Permissions>) -> io::Result<()> {
     let parent = to.parent().filter(|dir| !dir.as_os_str().is_empty());
     let mut whole = tempfile::NamedTempFile::new_in(parent.unwrap_or(Path::new(".")))?;
     whole.write_all(text.as_bytes())?;
     whole.persist(to)?;
-    files::permit(to, false)
+    match before {
+        Some(before) => std::fs::set_permissions(to, before),
+        None => files::permit(to, false),
+    }
 }

@@ -788,6 +788,23 @@ fn the_name_of_a_directory_as_an_input_is_a_template_as_that_of_a_file_is() {
 }
 
 #[test]
+fn names_below_a_directory_are_checked_with_the_longest_item() {
+    let desk = Desk::new();
+    std::fs::create_dir_all(desk.0.path().join("data")).unwrap();
+    desk.file(&format!("data/{}", "n".repeat(200)), "");
+    let given = format!("{}:%{{ITEM}}", desk.path("data"));
+    let long = ["d", "e", "f", "g"].map(|name| name.repeat(240));
+    for (item, why) in [
+        (long.join("/"), "longer than 1024 bytes"),
+        (["d"; 32].join("/"), "more than 32 names"),
+    ] {
+        let list = desk.file("l", &format!("a\n{item}\n{}\n", "b".repeat(100)));
+        let told = desk.wrong(&["--each-line", &list, "--input", &given, "run"]);
+        assert!(told.contains(why), "{told}");
+    }
+}
+
+#[test]
 fn a_directory_whose_names_are_too_long_together_is_refused_for_that() {
     let desk = Desk::new();
     std::fs::create_dir(desk.0.path().join("data")).unwrap();

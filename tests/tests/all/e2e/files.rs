@@ -601,6 +601,18 @@ fn the_list_of_fetched_files_takes_the_place_of_no_other_file() {
     assert!(read().contains("\"kept\":false"), "{}", read());
     fetch(list, &[]).expect_code(0);
     assert!(read().contains("\"kept\":true"), "{}", read());
+    // One name serves the fetches of all jobs, though not what somebody has made of it.
+    let next = grid.submit([&words[..], &["echo next > out.txt"]].concat());
+    let elsewhere = grid.dir().join("next");
+    let elsewhere = elsewhere.to_str().expect("UTF-8");
+    let fetch_next = ["job", "fetch", &next, "--into", elsewhere];
+    let fetch_next = [&fetch_next[..], &["--manifest", list]].concat();
+    grid.deskgrid(&fetch_next).expect_code(0);
+    assert!(read().contains(&format!("\"{next}.1\"")), "{}", read());
+    let changed = read() + "mine\n";
+    std::fs::write(&mine, &changed).expect("it can be written");
+    grid.deskgrid(&fetch_next).expect_code(1);
+    assert_eq!(read(), changed);
     let other = into.join("../results/out.txt");
     fetch(other.to_str().expect("UTF-8"), &[]).expect_code(1);
     let result = std::fs::read_to_string(&out).expect("fetched");

@@ -213,11 +213,12 @@ fn a_backup_that_is_a_directory_is_a_master_s_directory_and_damage_is_told_befor
 #[test]
 fn a_backup_and_a_restoration_that_are_ended_midway_can_be_done_again() {
     let grid = Grid::start();
-    grid.file("large", vec![7; 8 << 20]);
+    grid.file("large", vec![7; 32 << 20]);
     grid.submit(["--input", "large", "--", "true"]);
     let backups = grid.dir().join("backups");
     fs::create_dir(&backups).expect("a directory");
 
+    let mut ended_midway = 0;
     for (signal, target) in [
         (Signal::TERM, "one.tar"),
         (Signal::INT, "two"),
@@ -227,7 +228,7 @@ fn a_backup_and_a_restoration_that_are_ended_midway_can_be_done_again() {
         let to = backups.join(target);
         let shown = to.to_string_lossy().into_owned();
         let words = ["master", "backup", &shown];
-        midway(&grid, "admin", &words, (signal, &backups, &to));
+        let midway_there = midway(&grid, "admin", &words, (signal, &backups, &to));
         let left = fs::read_dir(&backups).expect("it is there").flatten();
         assert_eq!(
             left.map(|entry| entry.file_name()).collect::<Vec<_>>(),
@@ -237,7 +238,8 @@ fn a_backup_and_a_restoration_that_are_ended_midway_can_be_done_again() {
         let who = format!("restored-{target}");
         let dir = grid.state(&who);
         let words = ["master", "restore", &shown];
-        midway(&grid, &who, &words, (signal, &dir, &dir.join("master")));
+        let midway_back = midway(&grid, &who, &words, (signal, &dir, &dir.join("master")));
+        ended_midway += u32::from(midway_there) + u32::from(midway_back);
         assert!(!dir.join("master.part").exists());
         grid.as_user(&who, ["master", "check"]).expect_code(0);
 
@@ -247,12 +249,18 @@ fn a_backup_and_a_restoration_that_are_ended_midway_can_be_done_again() {
         };
         removed.expect("removable");
     }
+    assert!(ended_midway > 0, "every command was faster than its signal");
 }
 
 /// Sends a signal to a command as soon as it has begun to write into `dir`, and has it done again unless it has come as far as
-/// to the `whole`.
+/// to the `whole`. Returns whether it was ended before that.
 #[track_caller]
-fn midway(grid: &Grid, who: &str, words: &[&str], (signal, dir, whole): (Signal, &Path, &Path)) {
+fn midway(
+    grid: &Grid,
+    who: &str,
+    words: &[&str],
+    (signal, dir, whole): (Signal, &Path, &Path),
+) -> bool {
     let begins = || fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some());
     let mut command = grid.command(who);
     let mut begun = Started::new(command.args(words));
@@ -263,13 +271,14 @@ fn midway(grid: &Grid, who: &str, words: &[&str], (signal, dir, whole): (Signal,
 
     let ended = begun.finish();
     if whole.exists() {
-        return;
+        return false;
     }
     if signal != Signal::KILL {
         assert!(ended.stderr.contains("was interrupted"), "{ended:?}");
         assert!(ended.code == 1 && !begins(), "it leaves nothing");
     }
     grid.as_user(who, words).expect_code(0);
+    true
 }
 
 fn walk(dir: &Path) -> Vec<std::path::PathBuf> {

@@ -200,6 +200,13 @@ fn a_service_installed_under_a_strict_umask_is_open_to_its_account_and_its_keys_
         );
     }
 
+    // What an admin has closed since stays closed.
+    let settings = root.join("etc/deskgrid/worker.toml");
+    fs::set_permissions(&settings, fs::Permissions::from_mode(0o640)).expect("a mode");
+    let again = ["worker", "install", "--root", "pc", "--yes"];
+    on_pc(&grid, &[&again[..], &["--config", "owner.toml"]].concat()).expect_code(0);
+    assert_eq!(mode("etc/deskgrid/worker.toml"), "etc/deskgrid/worker.toml 640");
+
     assert_eq!(mode("var"), "var 700", "it was there, closed");
     let said = &installed.stderr;
     assert!(
@@ -259,6 +266,45 @@ fn the_service_of_a_package_is_left_to_the_package() {
     // What is left of a worker can be removed once the package is.
     on_pc(&grid, &["worker", "uninstall", "--root", "pc", "--yes"]).expect_code(0);
     assert!(!grid.dir().join(settings).exists());
+}
+
+#[test]
+fn what_hides_the_service_of_a_package_is_removed_and_the_rest_is_the_packages() {
+    let grid = Grid::start();
+    let root = grid.dir().join("pc");
+    let token = grid.token("worker");
+    grid.file("owner.toml", "slots = 1\n");
+    let install = ["worker", "install", "--root", "pc", "--yes"];
+    let join = ["--master", grid.listen(), "--join", &token];
+    on_pc(
+        &grid,
+        &[&install[..], &["--config", "owner.toml"], &join].concat(),
+    )
+    .expect_code(0);
+
+    grid.file(
+        "pc/usr/lib/systemd/system/deskgrid-worker.service",
+        "[Service]\n",
+    );
+    let uninstall = ["worker", "uninstall", "--root", "pc", "--yes"];
+    on_pc(&grid, &uninstall).expect_code(0);
+    for path in [
+        "etc/systemd/system/deskgrid-worker.service",
+        "etc/systemd/system/deskgrid.slice",
+        "usr/local/lib/deskgrid/deskgrid",
+    ] {
+        assert!(!root.join(path).exists(), "{path}");
+    }
+    for path in [
+        "usr/lib/systemd/system/deskgrid-worker.service",
+        "etc/deskgrid/worker.toml",
+        "var/lib/deskgrid/worker/identity/link.toml",
+    ] {
+        assert!(root.join(path).exists(), "{path}");
+    }
+
+    let said = on_pc(&grid, &uninstall).expect_code(1).stderr;
+    assert!(said.contains("remove deskgrid-worker"), "{said}");
 }
 
 /// Has systemd look at the installed unit.

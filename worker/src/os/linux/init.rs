@@ -431,7 +431,7 @@ impl Tree<'_> {
                     true
                 }
             });
-        // Behind the others: whoever measures is not to be frozen.
+        // After the other orders: the child that measures must not be among the processes that they freeze.
         served && (!orders.contains(&MEASURE) || self.measure(control))
     }
 

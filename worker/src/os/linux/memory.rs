@@ -6,8 +6,8 @@ use std::{fs, io};
 
 use super::tree::Member;
 
-/// Returns the bytes that these processes hold; `None` if one of them does not let this one look. May take
-/// as long as they are busy with their memory.
+/// Returns the bytes that these processes hold; `None` if one of them does not let this one look. It waits
+/// for as long as one of them changes its memory map.
 pub(super) fn held_by(processes: &[Member]) -> Option<u64> {
     let living = processes.iter().filter(|process| !process.ended());
     living.map(|process| held_by_one(*process)).sum()
