@@ -15,9 +15,9 @@ use crate::failure::{Exit, Failure};
 #[cfg(target_os = "macos")]
 use crate::launchd::{LaunchdPaths as ServicePaths, dir_of};
 use crate::output::note;
+use crate::service::{HEAD, SLICE, ServiceFile, ServiceFlags, UNIT, Words};
 #[cfg(not(target_os = "macos"))]
 use crate::service::{Scope, ServicePaths, dir_of};
-use crate::service::{HEAD, SLICE, ServiceFile, ServiceFlags, UNIT, Words};
 
 /// The directories of units that packages install.
 const PACKAGED_UNITS: [&str; 2] = ["/usr/lib/systemd/system", "/lib/systemd/system"];

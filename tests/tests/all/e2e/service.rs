@@ -205,7 +205,10 @@ fn a_service_installed_under_a_strict_umask_is_open_to_its_account_and_its_keys_
     fs::set_permissions(&settings, fs::Permissions::from_mode(0o640)).expect("a mode");
     let again = ["worker", "install", "--root", "pc", "--yes"];
     on_pc(&grid, &[&again[..], &["--config", "owner.toml"]].concat()).expect_code(0);
-    assert_eq!(mode("etc/deskgrid/worker.toml"), "etc/deskgrid/worker.toml 640");
+    assert_eq!(
+        mode("etc/deskgrid/worker.toml"),
+        "etc/deskgrid/worker.toml 640"
+    );
 
     assert_eq!(mode("var"), "var 700", "it was there, closed");
     let said = &installed.stderr;
