@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use super::answer::Response;
 use super::answers::{Asker, NoAnswer, few_labels, refuse};
 use super::client::push;
+use super::unshared::Unshared;
 use crate::core::NoReply;
 use crate::core::ask::{HostAsk, HostNames};
 use crate::store::EventRow;
@@ -39,7 +40,9 @@ const QUIET: u64 = 10_000;
 /// A follower with what it asks for (`Following`) and how far it is.
 struct Follower<'a> {
     asker: &'a Asker,
-    /// The jobs that it asks for; `None`: any. Of `labels`, those that were seen with them.
+    unshared: Unshared,
+    /// The jobs that it asks for, without those whose share has ended meanwhile; `None`: any. Of `labels`,
+    /// those that were seen with them.
     jobs: Option<IdSet>,
     /// The labels that the jobs it asks for have; none where it names jobs otherwise.
     labels: BTreeSet<Label>,
@@ -78,7 +81,8 @@ impl LoggedEvent {
     }
 }
 
-/// Sends the events that are asked for until there is nothing more to come.
+/// Sends the events that are asked for until there is nothing more to come. It is refused once the asker may
+/// see none of the jobs that it names any more.
 pub(super) async fn follow(
     asker: &Asker,
     following: Following,
@@ -96,6 +100,8 @@ pub(super) async fn follow(
             return follower.send_page(tx).await;
         }
         tokio::select! {
+            biased;
+            concerned = follower.unshared() => follower.look_at_shares(concerned?).await?,
             alive = stirred(&mut committed) => if !alive {
                 return Err(NoReply::Stopped.into());
             },
@@ -114,6 +120,7 @@ async fn stirred(committed: &mut watch::Receiver<u64>) -> bool {
 
 impl<'a> Follower<'a> {
     async fn new(asker: &'a Asker, following: &Following, newest: u64) -> Result<Self, NoAnswer> {
+        let unshared = asker.unshared();
         let jobs = match &following.jobs {
             None | Some(Selector::All) => None,
             // Jobs that are submitted later count too.
@@ -141,6 +148,7 @@ impl<'a> Follower<'a> {
 
         Ok(Self {
             asker,
+            unshared,
             jobs,
             labels,
             hosts,
@@ -152,6 +160,23 @@ impl<'a> Follower<'a> {
             names: HostNames::default(),
             named: BTreeSet::new(),
         })
+    }
+
+    /// Waits until this user's share of some of the jobs that it names has ended, and returns those. Where it
+    /// names none there is nothing to wait for.
+    async fn unshared(&mut self) -> Result<IdSet, NoAnswer> {
+        match &self.jobs {
+            Some(jobs) if self.labels.is_empty() => self.unshared.among(jobs).await,
+            _ => std::future::pending().await,
+        }
+    }
+
+    /// Leaves out those of the `concerned` jobs that the user may not see any more; refuses if none is left.
+    async fn look_at_shares(&mut self, concerned: IdSet) -> Result<(), NoAnswer> {
+        if let Some(jobs) = self.jobs.clone() {
+            self.jobs = Some(self.asker.still_seen(jobs, concerned).await?);
+        }
+        Ok(())
     }
 
     /// Sends what there is up to the event `newest`, as [`Reply::Events`].

@@ -1,6 +1,7 @@
 //! Looking at the output of running tasks, with scripted workers that show it, or do not.
 
 use common::attempt::StreamKind;
+use common::event::Following;
 use common::wire::client::{TailFrom, TailNews};
 use common::wire::stream::TailPart;
 use common::wire::worker::TailOrder;
@@ -113,7 +114,7 @@ async fn refused(replies: &mut link::client::Replies) {
     let error = loop {
         match within(replies.next()).await {
             // A change from before the share ended.
-            Ok(Some(Reply::Jobs(_))) => {}
+            Ok(Some(Reply::Jobs(_) | Reply::Events(_))) => {}
             Err(error) => break error,
             other => panic!("{other:?}"),
         }
@@ -185,4 +186,76 @@ async fn whoever_looks_at_a_job_that_is_shared_no_more_is_told_nothing_further()
     assert_eq!(news(&mut of_cid).await, TailNews::Part(part(3, b"def")));
     worker.deliver(attempt).await;
     worker.acknowledged(attempt).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_follows_events_of_a_job_that_is_shared_no_more_is_told_so() {
+    let master = Master::start().await;
+    let mut people = Vec::new();
+    for name in ["ann", "bob"] {
+        let identity = master.enrol(Role::Client, name).await;
+        people.push(Client::connect(&identity).await.unwrap());
+    }
+    let [ann, bob]: [Client; 2] = people.try_into().unwrap();
+    let (first, _) = submit(&ann, 1, &noops(1)).await.unwrap();
+    let (second, _) = submit(&ann, 2, &noops(1)).await.unwrap();
+    let both = IdSet::from_range(first.0, second.0);
+    let share = |jobs: &IdSet, on| Request::Share {
+        jobs: Selector::Ids(jobs.clone()),
+        user: "bob".into(),
+        on,
+    };
+    ann.ask(&share(&both, true)).await.unwrap();
+
+    // He follows one of them, both, and all that he may see.
+    let mut following = Vec::new();
+    for jobs in [Some(one(first)), Some(Selector::Ids(both.clone())), None] {
+        let follow = Request::Follow(Following {
+            jobs,
+            wait: true,
+            ..Following::default()
+        });
+        let mut replies = bob.stream(&follow).await.unwrap();
+        let page = within(replies.next()).await.unwrap();
+        assert!(matches!(page, Some(Reply::Events(_))), "{page:?}");
+        following.push(replies);
+    }
+    let mut of_all = following.pop().unwrap();
+    let mut of_both = following.pop().unwrap();
+    let mut of_first = following.pop().unwrap();
+
+    let this = IdSet::from_range(first.0, first.0);
+    ann.ask(&share(&this, false)).await.unwrap();
+    refused(&mut of_first).await;
+
+    // The other job is still shared: its events go on, until that ends too.
+    ann.ask(&Request::Cancel {
+        jobs: one(second),
+        tasks: None,
+    })
+    .await
+    .unwrap();
+    for replies in [&mut of_both, &mut of_all] {
+        told_of(replies, second).await;
+    }
+    ann.ask(&share(&both, false)).await.unwrap();
+    refused(&mut of_both).await;
+
+    // Whoever follows whatever there is goes on with one's own.
+    let (own, _) = submit(&bob, 3, &noops(1)).await.unwrap();
+    told_of(&mut of_all, own).await;
+}
+
+/// Reads on until an event of this job is told.
+async fn told_of(replies: &mut link::client::Replies, job: JobId) {
+    loop {
+        match within(replies.next()).await {
+            Ok(Some(Reply::Events(page))) => {
+                if page.events.iter().any(|view| view.event.job() == Some(job)) {
+                    return;
+                }
+            }
+            other => panic!("{other:?}"),
+        }
+    }
 }
