@@ -36,7 +36,6 @@ pub(super) fn needed(request: &Request, user: &str) -> Right {
         | Request::Watch { .. }
         | Request::Tasks { .. }
         | Request::Outputs { .. }
-        | Request::Undecided { .. }
         | Request::Tail { .. }
         // Of hosts only admins are told; `follow` sees to it.
         | Request::Follow(_)
@@ -47,6 +46,8 @@ pub(super) fn needed(request: &Request, user: &str) -> Right {
         | Request::Retry { .. }
         | Request::Recompute { .. }
         | Request::Forget { .. }
+        // Whoever asks what waits for a comparison is about to say how it came out.
+        | Request::Undecided { .. }
         | Request::Judge { .. }
         | Request::Share { .. }
         | Request::AddTasks { .. }

@@ -515,7 +515,6 @@ fn kind(request: &Request) -> Kind {
         | Request::Watch { .. }
         | Request::Tasks { .. }
         | Request::Outputs { .. }
-        | Request::Undecided { .. }
         | Request::Follow(_)
         | Request::Tail { .. }
         | Request::Explain { .. }
@@ -525,6 +524,7 @@ fn kind(request: &Request) -> Kind {
         | Request::Retry { .. }
         | Request::Recompute { .. }
         | Request::Forget { .. }
+        | Request::Undecided { .. }
         | Request::Judge { .. }
         | Request::Share { .. }
         | Request::RequestTasks { .. }
