@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use common::job::{Capture, CommandSpec, JobSpec};
+use common::job::{Capture, CommandSpec, Compare, JobSpec};
 use common::template::{Template, TemplateValues};
 use common::view::{
     AttemptState, AttemptView, FileView, OutputView, SpeculationView, TaskState, TaskView,
@@ -117,6 +117,11 @@ impl Listing {
     /// The job of the listing.
     pub(super) fn job(&self) -> JobId {
         self.job
+    }
+
+    /// Whether a program of the user's says which of the job's results agree.
+    pub(super) fn is_judged(&self) -> bool {
+        self.spec.rules.quorum.compare == Compare::Program
     }
 
     /// The next tasks to be read; `None` after the last.

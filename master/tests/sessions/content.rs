@@ -768,6 +768,34 @@ async fn a_tolerance_of_nonsense_is_refused_in_words() {
     );
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn only_results_that_a_program_is_to_compare_can_be_judged() {
+    let master = Master::start().await;
+    let ann = user(&master, "ann").await;
+    let quorum = Quorum {
+        size: 2,
+        adaptive: false,
+        compare: Compare::Program,
+    };
+    let rules = Rules {
+        quorum,
+        ..Rules::default()
+    };
+    let judged = JobSpec { rules, ..noops(1) };
+
+    let (job, _) = submit(&ann, 1, &noops(1)).await.unwrap();
+    let refused = within(ann.ask(&Request::Undecided { job })).await;
+    let refused = refused.err().unwrap();
+    assert!(
+        code(&refused) == RefusalCode::Conflict && refused.to_string().contains("no program"),
+        "{refused}"
+    );
+
+    let (job, _) = submit(&ann, 2, &judged).await.unwrap();
+    let waiting = within(ann.ask(&Request::Undecided { job })).await.unwrap();
+    assert!(waiting.is_empty(), "{waiting:?}");
+}
+
 /// Has both hosts compute the only task of this user's job with results that are to be compared. The
 /// first one's content is done `meanwhile` something to before the second one's comes.
 async fn computed_twice(

@@ -606,12 +606,18 @@ impl Asker {
         Ok(Some(listing.outputs(rows)?))
     }
 
-    /// The results that wait for the user's comparison program.
+    /// The results that wait for the user's comparison program. Refused for a job that needs none.
     pub(in crate::sessions) async fn undecided(
         &self,
         job: JobId,
     ) -> Result<Vec<Undecided>, NoAnswer> {
         let listing = self.listing(job, &Selector::All).await?;
+        if !listing.is_judged() {
+            let what = format!("no program of yours compares results of job {job}");
+            let hint = "that is for jobs of `deskgrid submit --quorum 2 --compare program`";
+            return Err(refuse(RefusalCode::Conflict, what, hint));
+        }
+
         let waiting: Vec<(AttemptId, Vec<AttemptId>)> =
             self.core(JobAsk::Undecided(job, SHOWN_UNDECIDED)).await?;
         let mut all = Vec::new();
