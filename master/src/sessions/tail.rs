@@ -62,25 +62,19 @@ pub(super) async fn tail(
         };
         tokio::select! {
             biased;
-            ended = viewer.unshared.among(&viewer.job) => still_seen(asker, task, ended).await?,
+            ended = viewer.unshared.among(&viewer.job) => viewer.still_sees(asker, ended).await?,
             () = tx.gone() => return Ok(()),
             alive = changed.changed() => if alive.is_err() {
                 return Err(NoReply::Stopped.into());
             },
             () = tokio::time::sleep(patience) => {}
         }
-        tokio::time::sleep(AGAIN).await;
+        tokio::select! {
+            biased;
+            ended = viewer.unshared.among(&viewer.job) => viewer.still_sees(asker, ended).await?,
+            () = tokio::time::sleep(AGAIN) => {}
+        }
     }
-}
-
-/// Refuses if the share of a task's job has `ended`, and the asker may no longer see it.
-async fn still_seen(
-    asker: &Asker,
-    task: TaskId,
-    ended: Result<IdSet, NoAnswer>,
-) -> Result<(), NoAnswer> {
-    ended?;
-    asker.pick_one(task.job).await
 }
 
 /// Whoever looks at a task, and how far that is.
@@ -107,6 +101,15 @@ enum Seen {
 }
 
 impl Viewer {
+    /// Refuses if the share of the task's job has `ended`, and the asker may no longer see it.
+    async fn still_sees(
+        &self,
+        asker: &Asker,
+        ended: Result<IdSet, NoAnswer>,
+    ) -> Result<(), NoAnswer> {
+        asker.still_seen(self.job.clone(), ended?).await.map(drop)
+    }
+
     /// Shows what a live attempt of the task prints, to its end, as [`TailNews`].
     async fn look(
         &mut self,
@@ -198,7 +201,7 @@ impl Viewer {
                 tokio::select! {
                     biased;
                     ended = self.unshared.among(&self.job) => {
-                        still_seen(asker, attempt.task, ended).await?;
+                        self.still_sees(asker, ended).await?;
                     }
                     () = tx.gone() => return Ok(()),
                     part = &mut next => break part,

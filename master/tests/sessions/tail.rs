@@ -120,6 +120,8 @@ async fn refused(replies: &mut link::client::Replies) {
         }
     };
     assert_eq!(code(&error), RefusalCode::NotFound, "{error}");
+    let told = error.to_string();
+    assert!(told.contains("is not shared with you any more"), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -426,7 +426,7 @@ impl Asker {
     }
 
     /// Those of these jobs that the asker may still see, where the share of those that are `concerned` has
-    /// ended. It is an error if there is none left.
+    /// ended. It is an error if there is none left; as the asker saw them a moment before, it may tell of them.
     pub(in crate::sessions) async fn still_seen(
         &self,
         mut jobs: IdSet,
@@ -445,10 +445,20 @@ impl Asker {
         });
         jobs.union_with(&seen.await?);
 
-        if jobs.is_empty() {
-            return Err(no_job(JobId(first)));
+        if !jobs.is_empty() {
+            return Ok(jobs);
         }
-        Ok(jobs)
+
+        let first = JobId(first);
+        if self.read(move |reader| reader.job(first)).await?.is_none() {
+            return Err(no_job(first));
+        }
+        let what = format!("job {first} is not shared with you any more");
+        Err(refuse(
+            RefusalCode::NotFound,
+            what,
+            "ask its owner, or an admin",
+        ))
     }
 
     /// The unsettled ones of these jobs.
