@@ -760,6 +760,13 @@ fn results_of_a_job_that_has_not_finished_are_fetched_and_told_from_whole_ones()
     let path = |name: &str| grid.dir().join(name).to_str().expect("UTF-8").to_owned();
     let (into, manifest) = (path("partly"), path("partly.jsonl"));
     let fetch = ["job", "fetch", &job, "--into", &into];
+    grid.file("mine.txt", "mine\n");
+    let mine = path("mine.txt");
+    let refused = grid.deskgrid([&fetch[..], &["--manifest", mine.as_str()]].concat());
+    let below_a_file = grid.deskgrid(["job", "fetch", &job, "--into", &mine]);
+    for told in [refused, below_a_file].map(|ended| ended.expect_code(1).stderr) {
+        assert!(!told.contains("what it left is in"), "{told}");
+    }
     let told = grid.deskgrid(fetch).expect_code(3).stderr;
     for words in [
         "1 of 4 tasks is not done yet".to_owned(),
