@@ -596,6 +596,18 @@ fn the_list_of_fetched_files_takes_the_place_of_no_other_file() {
         "{refused}"
     );
     assert_eq!((read().as_str(), into.exists()), ("mine\n", false));
+    let at = grid.dir().join("no/such/list.jsonl");
+    let at = at.to_str().expect("UTF-8");
+    let refused = fetch(at, &[]).expect_code(1).stderr;
+    let whole = format!("cannot write the list {at}: its directory is not there");
+    assert!(refused.contains(&whole), "{refused}");
+    let dir = grid.dir().to_str().expect("UTF-8");
+    for force in [&[][..], &["--force"]] {
+        let refused = fetch(dir, force).expect_code(1).stderr;
+        assert!(refused.contains("is a directory"), "{refused}");
+        assert!(!refused.contains("--force"), "{refused}");
+    }
+    assert!(!into.exists(), "nothing was fetched");
 
     fetch(list, &["--force"]).expect_code(0);
     assert!(read().contains("\"kept\":false"), "{}", read());
