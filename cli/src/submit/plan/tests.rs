@@ -536,6 +536,29 @@ fn the_file_of_a_stream_is_checked_for_each_item() {
 }
 
 #[test]
+fn a_directory_for_each_task_is_said_to_be_one_whatever_its_name_is_to_be() {
+    let desk = Desk::new();
+    let dir = desk.path("data");
+    std::fs::create_dir(&dir).unwrap();
+    desk.file("data/in.dat", "in");
+    let list = desk.file("dirs.txt", &format!("{dir}\n"));
+    let bag = ["--each-line", &list];
+
+    for input in ["%{ITEM}:D", "%{ITEM}/:D", "%{ITEM}/:D-%{ITEM}/"] {
+        let told = desk.wrong(&[&bag[..], &["--input", input, "run"]].concat());
+        assert!(told.contains("data") && told.contains("is a directory"), "{told}");
+        assert!(told.contains("try: --input-tree"), "{told}");
+    }
+    let for_one = format!("linux-x86_64={dir}:D");
+    let told = desk.wrong(&["--input", &for_one, "run"]);
+    assert!(told.contains("is a directory"), "{told}");
+
+    let job = desk.job(&[&bag[..], &["--input-tree", "%{ITEM}:D", "run"]].concat());
+    let inputs = &command(&job).inputs;
+    assert!(matches!(inputs[0].source, InputSource::PerTask(_)), "{inputs:?}");
+}
+
+#[test]
 fn an_impossible_submission_is_refused_before_anything_is_sent() {
     let desk = Desk::new();
     let empty = desk.path("empty");
