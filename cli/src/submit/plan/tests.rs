@@ -206,7 +206,7 @@ fn a_job_that_does_nothing_has_nothing_to_do_it_with() {
         (["--output-file", "o"], "output files"),
         (["--stdin", "in"], "standard input"),
         (["--stdout", "o"], "files for what it prints"),
-        (["--stderr", "none"], "files for what it prints"),
+        (["--stderr", "e"], "files for what it prints"),
         (["--env", "A=b"], "an environment"),
         (["--checkpoint", "1m"], "checkpoints"),
     ] {
@@ -214,6 +214,9 @@ fn a_job_that_does_nothing_has_nothing_to_do_it_with() {
         let whole = format!("do nothing (--noop), or have {other}: not both");
         assert!(told.contains(&whole), "{words:?}: {told}");
     }
+
+    let job = desk.job(&["--stdout", "none", "--stderr", "none", "--noop"]);
+    assert_eq!(job.work, Work::Noop);
 
     let work = "output-file = [\"o\"]\ncheckpoint = \"1m\"\ncommand = [\"run\"]\n";
     let both = desk.file("both.toml", &format!("noop = true\n{work}"));
