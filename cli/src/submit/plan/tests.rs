@@ -549,7 +549,10 @@ fn a_directory_for_each_task_is_said_to_be_one_whatever_its_name_is_to_be() {
 
     for input in ["%{ITEM}:D", "%{ITEM}/:D", "%{ITEM}/:D-%{ITEM}/"] {
         let told = desk.wrong(&[&bag[..], &["--input", input, "run"]].concat());
-        assert!(told.contains("data") && told.contains("is a directory"), "{told}");
+        assert!(
+            told.contains("data") && told.contains("is a directory"),
+            "{told}"
+        );
         assert!(told.contains("try: --input-tree"), "{told}");
     }
     let for_one = format!("linux-x86_64={dir}:D");
@@ -558,7 +561,10 @@ fn a_directory_for_each_task_is_said_to_be_one_whatever_its_name_is_to_be() {
 
     let job = desk.job(&[&bag[..], &["--input-tree", "%{ITEM}:D", "run"]].concat());
     let inputs = &command(&job).inputs;
-    assert!(matches!(inputs[0].source, InputSource::PerTask(_)), "{inputs:?}");
+    assert!(
+        matches!(inputs[0].source, InputSource::PerTask(_)),
+        "{inputs:?}"
+    );
 }
 
 #[test]
