@@ -630,6 +630,22 @@ fn the_list_of_fetched_files_takes_the_place_of_no_other_file() {
     let result = std::fs::read_to_string(&out).expect("fetched");
     assert_eq!(result, "result\n");
     fetch("/dev/null", &[]).expect_code(0);
+
+    // The fetch makes the directory of its list.
+    let third = grid.dir().join("third");
+    let inside = third.join("list.jsonl");
+    let names = [&third, &inside].map(|path| path.to_str().expect("UTF-8"));
+    let words = [
+        "job",
+        "fetch",
+        &next,
+        "--into",
+        names[0],
+        "--manifest",
+        names[1],
+    ];
+    grid.deskgrid(words).expect_code(0);
+    assert!(inside.is_file());
 }
 
 #[test]
