@@ -2,7 +2,7 @@
 
 use common::text::plural;
 use common::wire::client::{Addition, Request};
-use common::{NewTasks, RequestId};
+use common::{JobId, NewTasks, RequestId};
 
 use super::Context;
 use super::submit::new_request;
@@ -43,15 +43,28 @@ pub(super) async fn run(
     let text = || format!("job {job}: {added} {done}, numbered {which}; it has {total}\n");
     context
         .out
-        .show(&Json(&answer), text, || vec![job.to_string()])?;
+        .show(&Json(&answer), text, || vec![job.to_string()])
+        .map_err(|failure| match answer.dry_run {
+            true => failure,
+            false => untold(failure, job),
+        })?;
     session.close().await;
     Ok(Exit::Well)
+}
+
+/// Adds to the failure of printing the answer that the tasks are there: a script would add them again.
+fn untold(failure: Failure, job: JobId) -> Failure {
+    Failure {
+        what: format!("the tasks were added to job {job}, but: {}", failure.what),
+        hint: format!("do not add them again: deskgrid task list {job} shows them"),
+        ..failure
+    }
 }
 
 async fn add(
     session: &Session,
     id: RequestId,
-    job: common::JobId,
+    job: JobId,
     tasks: NewTasks,
     dry_run: bool,
 ) -> Result<AddAnswer, Failure> {

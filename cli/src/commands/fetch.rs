@@ -212,10 +212,6 @@ pub(super) async fn run(
     }
 
     let left = left_in(&wanted, &into.dir, dirs);
-    for line in unfinished.notes(&job, &tasks, &left) {
-        note(&line);
-    }
-
     let earlier = EarlierFiles::of(&context.state, &job);
     let (planned, mut earlier) = look(wanted, into.force, earlier).await?;
     let file = |(wanted, there): &(WantedFile, FileThere)| FetchedFile {
@@ -268,6 +264,10 @@ pub(super) async fn run(
         .run(session.client(), bring(session, planned))
         .await?;
     earlier.save();
+    // Only now is in a directory what a note says to be there.
+    for line in unfinished.notes(&job, &tasks, &left) {
+        note(&line);
+    }
     let finishing = async {
         let mut failure = None;
         for (at, archive) in archives {

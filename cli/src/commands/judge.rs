@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use common::selector::Selector;
+use common::text::plural;
 use common::view::Undecided;
 use common::wire::client::Request;
 use common::{IdSet, JobId, Span};
@@ -39,13 +40,21 @@ pub(super) async fn run(
     let job = session.job_id(job).await?;
     // The copies of results go with it, also when it is interrupted.
     let judged = interruptible(judge(session, job, command), || interruption(job)).await?;
-    let text = || {
+    context
+        .out
+        .show(&judged, || judged.text(), || vec![job.to_string()])
+}
+
+impl JudgeAnswer {
+    /// Returns a line for people.
+    fn text(&self) -> String {
         format!(
-            "job {job}: {} pairs of results compared, {} differ\n",
-            judged.compared, judged.differed
+            "job {}: {} of results compared, {} differ\n",
+            self.job,
+            plural(self.compared, "pair"),
+            self.differed
         )
-    };
-    context.out.show(&judged, text, || vec![job.to_string()])
+    }
 }
 
 fn interruption(job: JobId) -> Failure {
@@ -170,5 +179,24 @@ async fn call(command: &[OsString], one: &Path, two: &Path) -> Result<bool, Fail
                 hint,
             ))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_pair_of_results_is_counted_as_one() {
+        let text = |compared, differed| {
+            let answer = JudgeAnswer {
+                job: 7,
+                compared,
+                differed,
+            };
+            answer.text()
+        };
+        assert_eq!(text(1, 0), "job 7: 1 pair of results compared, 0 differ\n");
+        assert_eq!(text(3, 1), "job 7: 3 pairs of results compared, 1 differ\n");
     }
 }

@@ -173,6 +173,16 @@ fn show_taken(
     context
         .out
         .show(&Json(taken), text, || vec![job.to_string()])
+        .map_err(|failure| untold(failure, job))
+}
+
+/// Adds to the failure of printing the answer that the job is there: a script would submit it again.
+fn untold(failure: Failure, job: JobId) -> Failure {
+    Failure {
+        what: format!("job {job} was submitted, but: {}", failure.what),
+        hint: format!("do not submit it again: deskgrid job info {job} shows it"),
+        ..failure
+    }
 }
 
 /// Describes the number of tasks.
@@ -202,7 +212,8 @@ async fn wait_and_show(
     let document = SubmitAnswer { info, ..document };
     let text = || super::job::outcome(&ended);
     let quiet = || vec![job.to_string()];
-    context.out.show(&Json(&document), text, quiet)?;
+    let shown = context.out.show(&Json(&document), text, quiet);
+    shown.map_err(|failure| untold(failure, job))?;
 
     Ok(ended.exit())
 }

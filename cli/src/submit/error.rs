@@ -129,7 +129,13 @@ pub(crate) enum BuildError {
         /// The system's error.
         source: io::Error,
     },
-    /// An input that is a directory or a device.
+    /// A directory where only a file can be named.
+    #[error("the input {path} is a directory; an --input with a placeholder in FILE, or for one platform, can only name files", path = path.display())]
+    InputDirectory {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// An input that is a device or another thing that is no file.
     #[error("the input {path} is not a file", path = path.display())]
     InputKind {
         /// The file.
@@ -263,6 +269,11 @@ impl BuildError {
             BuildError::Template(_) => "deskgrid submit --help lists the placeholders; %%{ stands for a %{ of the command's own".to_owned(),
             BuildError::NoItem { .. } => {
                 "give a list with --each-line or --from-json; for arrays use %{TASK_ID}".to_owned()
+            }
+            BuildError::InputDirectory { .. } => {
+                "--input-tree names directories in the same way, and no task can write to those; or pack each into a file (tar); or \
+                 name each with an --input DIR:NAME of its own, which gives it to all tasks"
+                    .to_owned()
             }
             BuildError::InputKind { .. } => "name files and directories".to_owned(),
             BuildError::InputPattern { .. } => {

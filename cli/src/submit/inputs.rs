@@ -376,13 +376,19 @@ fn plan_input(given: &str, tasks: &TaskSet, is_tree: bool) -> Result<PlannedInpu
         }
         (None, LocalFiles::PerTask(_) | LocalFiles::PerPlatform(..)) => template,
     };
-    check_names(&name, tasks).map_err(wrong_name)?;
-
     let mut input = PlannedInput {
         name,
         kind: LocalKind::Trees,
         files,
     };
+    if let Err(bad) = check_names(&input.name, tasks) {
+        // Another name would not help.
+        let dir = input.paths().iter().find(|path| !is_tree && path.is_dir());
+        return Err(match dir {
+            Some(dir) => BuildError::InputDirectory { path: dir.clone() },
+            None => wrong_name(bad),
+        });
+    }
     if is_tree {
         let mut seen = BTreeSet::new();
         for path in input.paths().iter().filter(|path| seen.insert(*path)) {
@@ -484,6 +490,9 @@ pub(super) fn look_at(paths: &[PathBuf]) -> Result<bool, BuildError> {
 
         // Opening a FIFO would block: look before.
         let metadata = std::fs::metadata(path).map_err(unreadable)?;
+        if metadata.is_dir() {
+            return Err(BuildError::InputDirectory { path: path.clone() });
+        }
         if !metadata.is_file() {
             return Err(BuildError::InputKind { path: path.clone() });
         }

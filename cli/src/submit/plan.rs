@@ -23,6 +23,8 @@ use crate::args::value::{Deadline, Dur, EstimatesArg, Limit};
 
 /// The most files that are named because they are no inputs.
 const MOST_FILES: usize = 3;
+/// What stands for no file, where a file is named for what a task prints.
+const NO_FILE: &str = "none";
 
 /// A job that is valid as far as can be checked without the master.
 #[derive(Debug, Clone, PartialEq)]
@@ -195,7 +197,8 @@ fn openable(args: &JobArgs) -> Result<(), BuildError> {
 /// out in silence.
 fn idle(args: &JobArgs) -> Result<(), BuildError> {
     let inputs = !args.input.is_empty() || !args.input_tree.is_empty();
-    let prints = args.stdout.is_some() || args.stderr.is_some();
+    let mut streams = args.stdout.iter().chain(&args.stderr);
+    let prints = streams.any(|name| name != NO_FILE);
     let others = [
         (!args.command.is_empty(), "a command"),
         (inputs, "input files"),
@@ -425,7 +428,7 @@ fn capture(
 ) -> Result<Capture, BuildError> {
     match given {
         None => Ok(Capture::Keep),
-        Some("none") => Ok(Capture::Discard),
+        Some(NO_FILE) => Ok(Capture::Discard),
         Some(path) => {
             let name = template(path, tasks, "a stream's file name")?;
             neutral(path)

@@ -46,12 +46,15 @@ pub(super) fn check(to: &Path, files: &[FetchedFile], force: bool) -> Result<(),
 
     let cannot = |error| Failure::io(format!("cannot look at {}", to.display()), &error);
     let is_free = match std::fs::metadata(to) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            check_parent(to, files)?;
+            true
+        }
         Err(error) => return Err(cannot(error)),
         // A pipe, or standard output, wherever that goes.
         Ok(there) if !there.is_file() && !there.is_dir() || is_open(to) => true,
-        Ok(there) if there.is_file() => force || is_list(to).map_err(cannot)?,
-        Ok(_) => false,
+        Ok(there) if there.is_dir() => return Err(is_directory(to)),
+        Ok(_) => force || is_list(to).map_err(cannot)?,
     };
     if is_free {
         return Ok(());
@@ -65,6 +68,39 @@ pub(super) fn check(to: &Path, files: &[FetchedFile], force: bool) -> Result<(),
         ),
         "name another file after --manifest, or use --force",
     ))
+}
+
+/// Checks that the directory of a list that is not there yet is there, or that one of the files makes it.
+fn check_parent(to: &Path, files: &[FetchedFile]) -> Result<(), Failure> {
+    let place = std::path::absolute(to).ok();
+    let Some(parent) = place.as_deref().and_then(Path::parent) else {
+        return Ok(());
+    };
+    let is_below = |file: &FetchedFile| {
+        std::path::absolute(&file.path).is_ok_and(|path| path.starts_with(parent))
+    };
+    if parent.is_dir() || files.iter().any(is_below) {
+        return Ok(());
+    }
+
+    Err(Failure::new(
+        Exit::Error,
+        "io",
+        format!(
+            "cannot write the list {}: its directory is not there",
+            to.display()
+        ),
+        "make that directory first, or name another file after --manifest",
+    ))
+}
+
+fn is_directory(to: &Path) -> Failure {
+    Failure::new(
+        Exit::Error,
+        "exists",
+        format!("{} is a directory, and the list is a file", to.display()),
+        "name a file after --manifest, such as one in that directory",
+    )
 }
 
 /// Whether the path stands for a file that this program has open.

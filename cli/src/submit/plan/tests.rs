@@ -206,7 +206,7 @@ fn a_job_that_does_nothing_has_nothing_to_do_it_with() {
         (["--output-file", "o"], "output files"),
         (["--stdin", "in"], "standard input"),
         (["--stdout", "o"], "files for what it prints"),
-        (["--stderr", "none"], "files for what it prints"),
+        (["--stderr", "e"], "files for what it prints"),
         (["--env", "A=b"], "an environment"),
         (["--checkpoint", "1m"], "checkpoints"),
     ] {
@@ -214,6 +214,9 @@ fn a_job_that_does_nothing_has_nothing_to_do_it_with() {
         let whole = format!("do nothing (--noop), or have {other}: not both");
         assert!(told.contains(&whole), "{words:?}: {told}");
     }
+
+    let job = desk.job(&["--stdout", "none", "--stderr", "none", "--noop"]);
+    assert_eq!(job.work, Work::Noop);
 
     let work = "output-file = [\"o\"]\ncheckpoint = \"1m\"\ncommand = [\"run\"]\n";
     let both = desk.file("both.toml", &format!("noop = true\n{work}"));
@@ -533,6 +536,35 @@ fn the_file_of_a_stream_is_checked_for_each_item() {
     let words: Vec<&str> = ["--each-line", &list].into_iter().chain(words).collect();
     let wrong = desk.wrong(&words);
     assert!(wrong.contains("`out.txt` is to be the file of"), "{wrong}");
+}
+
+#[test]
+fn a_directory_for_each_task_is_said_to_be_one_whatever_its_name_is_to_be() {
+    let desk = Desk::new();
+    let dir = desk.path("data");
+    std::fs::create_dir(&dir).unwrap();
+    desk.file("data/in.dat", "in");
+    let list = desk.file("dirs.txt", &format!("{dir}\n"));
+    let bag = ["--each-line", &list];
+
+    for input in ["%{ITEM}:D", "%{ITEM}/:D", "%{ITEM}/:D-%{ITEM}/"] {
+        let told = desk.wrong(&[&bag[..], &["--input", input, "run"]].concat());
+        assert!(
+            told.contains("data") && told.contains("is a directory"),
+            "{told}"
+        );
+        assert!(told.contains("try: --input-tree"), "{told}");
+    }
+    let for_one = format!("linux-x86_64={dir}:D");
+    let told = desk.wrong(&["--input", &for_one, "run"]);
+    assert!(told.contains("is a directory"), "{told}");
+
+    let job = desk.job(&[&bag[..], &["--input-tree", "%{ITEM}:D", "run"]].concat());
+    let inputs = &command(&job).inputs;
+    assert!(
+        matches!(inputs[0].source, InputSource::PerTask(_)),
+        "{inputs:?}"
+    );
 }
 
 #[test]

@@ -28,6 +28,26 @@ fn unread(grid: &Grid, words: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
+fn a_submission_whose_answer_cannot_be_printed_says_that_it_is_made() {
+    let grid = Grid::start();
+    let full = |words: &[&str]| {
+        let device = std::fs::File::create("/dev/full").expect("Linux has it");
+        let mut command = grid.command("user");
+        command.args(words).stdin(Stdio::null()).stdout(device);
+        let ended = command.output().expect("it can be started");
+        assert_eq!(ended.status.code(), Some(1));
+        String::from_utf8_lossy(&ended.stderr).into_owned()
+    };
+
+    let told = full(&["submit", "--open", "--", "true"]);
+    assert!(told.contains("error: job 1 was submitted, but:"), "{told}");
+    let told = full(&["submit", "--into", "1"]);
+    assert!(told.contains("were added to job 1, but:"), "{told}");
+    let info = grid.json(["job", "info", "1"]);
+    assert_eq!(info["tasks"]["total"], 2, "{info}");
+}
+
+#[test]
 fn a_reader_that_goes_away_changes_no_exit_code_and_ends_what_would_print_on() {
     let mut grid = Grid::start();
     grid.worker("h1").start();

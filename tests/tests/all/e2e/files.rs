@@ -596,6 +596,18 @@ fn the_list_of_fetched_files_takes_the_place_of_no_other_file() {
         "{refused}"
     );
     assert_eq!((read().as_str(), into.exists()), ("mine\n", false));
+    let at = grid.dir().join("no/such/list.jsonl");
+    let at = at.to_str().expect("UTF-8");
+    let refused = fetch(at, &[]).expect_code(1).stderr;
+    let whole = format!("cannot write the list {at}: its directory is not there");
+    assert!(refused.contains(&whole), "{refused}");
+    let dir = grid.dir().to_str().expect("UTF-8");
+    for force in [&[][..], &["--force"]] {
+        let refused = fetch(dir, force).expect_code(1).stderr;
+        assert!(refused.contains("is a directory"), "{refused}");
+        assert!(!refused.contains("--force"), "{refused}");
+    }
+    assert!(!into.exists(), "nothing was fetched");
 
     fetch(list, &["--force"]).expect_code(0);
     assert!(read().contains("\"kept\":false"), "{}", read());
@@ -618,6 +630,22 @@ fn the_list_of_fetched_files_takes_the_place_of_no_other_file() {
     let result = std::fs::read_to_string(&out).expect("fetched");
     assert_eq!(result, "result\n");
     fetch("/dev/null", &[]).expect_code(0);
+
+    // The fetch makes the directory of its list.
+    let third = grid.dir().join("third");
+    let inside = third.join("list.jsonl");
+    let names = [&third, &inside].map(|path| path.to_str().expect("UTF-8"));
+    let words = [
+        "job",
+        "fetch",
+        &next,
+        "--into",
+        names[0],
+        "--manifest",
+        names[1],
+    ];
+    grid.deskgrid(words).expect_code(0);
+    assert!(inside.is_file());
 }
 
 #[test]
@@ -760,6 +788,13 @@ fn results_of_a_job_that_has_not_finished_are_fetched_and_told_from_whole_ones()
     let path = |name: &str| grid.dir().join(name).to_str().expect("UTF-8").to_owned();
     let (into, manifest) = (path("partly"), path("partly.jsonl"));
     let fetch = ["job", "fetch", &job, "--into", &into];
+    grid.file("mine.txt", "mine\n");
+    let mine = path("mine.txt");
+    let refused = grid.deskgrid([&fetch[..], &["--manifest", mine.as_str()]].concat());
+    let below_a_file = grid.deskgrid(["job", "fetch", &job, "--into", &mine]);
+    for told in [refused, below_a_file].map(|ended| ended.expect_code(1).stderr) {
+        assert!(!told.contains("what it left is in"), "{told}");
+    }
     let told = grid.deskgrid(fetch).expect_code(3).stderr;
     for words in [
         "1 of 4 tasks is not done yet".to_owned(),
