@@ -225,18 +225,23 @@ fn a_timeline_and_the_quality_of_predictions_are_served() {
     // Nor was there anything to predict of a job that takes no time.
     let taking_none = ["--noop", "--wait"];
     let counted = grid.until("it is left out", &["predict", "accuracy"], |told| {
-        grid.submit(taking_none);
-        (told["left_out"].as_u64()? > 0).then(|| told.clone())
+        let is_counted = told["left_out"].as_u64()? > 0;
+        if !is_counted {
+            grid.submit(taking_none);
+        }
+        is_counted.then(|| told.clone())
     });
     assert_eq!(
         (&counted["judged"], &counted["open"]),
         (&json!(1), &json!(0))
     );
     let said = grid.deskgrid(["predict", "accuracy"]).expect_code(0).stdout;
-    assert!(
-        said.contains("1 more does not count: it came at once"),
-        "{said}"
-    );
+    // On a busy machine one more may have been submitted before the first was counted.
+    let words = [
+        "1 more does not count: it came at once",
+        "more do not count: they came at once",
+    ];
+    assert!(words.iter().any(|words| said.contains(words)), "{said}");
     let accuracy = programs.get("/api/v1/predict/accuracy").json();
     assert_eq!(accuracy["ends"]["judged"], json!(1), "{accuracy}");
     assert!(accuracy["left_out"].as_u64() > Some(0), "{accuracy}");
