@@ -13,7 +13,7 @@ const LABEL: &str = "org.deskgrid.worker";
 const ACCOUNT: &str = "_deskgrid";
 /// The property list of the package, whose daemon waits for a file to join by.
 const PACKAGED: &str = include_str!("../../configs/org.deskgrid.worker.plist");
-/// What the package brings beside the files of `worker install`, and the file to join by that was written for it,
+/// The files that the package brings beside those of `worker install`, and the file to join by that was written for it,
 /// which holds a token until the worker has joined.
 const OF_THE_PACKAGE: [&str; 3] = [
     "/usr/local/libexec/deskgrid/deskgrid-worker",

@@ -231,7 +231,7 @@ fn load(dir: &Path, master: Option<&str>) -> Result<Identity, LinkError> {
     Ok(identity)
 }
 
-/// What is said of a renewal that is tried again.
+/// The words for a renewal that failed and is tried again.
 const NOT_YET: &str = "the certificate could not be renewed yet";
 
 /// The end of an attempt to renew an identity.

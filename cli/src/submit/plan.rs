@@ -23,7 +23,7 @@ use crate::args::value::{Deadline, Dur, EstimatesArg, Limit};
 
 /// The most files that are named because they are no inputs.
 const MOST_FILES: usize = 3;
-/// What stands for no file, where a file is named for what a task prints.
+/// The word for no file, where a file is named for a task's `stdout` or `stderr`.
 const NO_FILE: &str = "none";
 
 /// A job that is valid as far as can be checked without the master.

@@ -18,9 +18,9 @@ const LEAST_RAN: Span = Span::from_millis(50);
 
 /// A host's claim for an attempt, as far as it is believed.
 pub(super) struct BelievedClaim {
-    /// What is possible.
+    /// The most that is possible.
     possible: Spent,
-    /// What counts, unless a result that came after the end of its attempt is taken all the same.
+    /// The part that counts, unless a result that came after the end of its attempt is taken all the same.
     pub(super) spent: Spent,
 }
 

@@ -88,7 +88,7 @@ pub(super) struct Delivered {
     pub(super) completion: Completion,
     /// The end of its attempt.
     pub(super) ended: Time,
-    /// What counts of its times if it is not taken.
+    /// The part of its times that counts if it is not taken.
     pub(super) spent: Spent,
 }
 

@@ -148,7 +148,7 @@ impl Asker {
         )
     }
 
-    /// What tells of shares with this user that end from now on. Whoever looks at jobs for long takes it
+    /// Returns an `Unshared` that tells of shares with this user that end from now on. Whoever looks at jobs for long takes it
     /// before the right to look is checked.
     pub(super) fn unshared(&self) -> Unshared {
         Unshared::new(self.state.core.unshared.resubscribe(), self.only_own())

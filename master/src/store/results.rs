@@ -68,7 +68,7 @@ impl Writer {
         )
     }
 
-    /// What an attempt left, as [`result_of`] reads it.
+    /// Returns what an attempt left, as [`result_of`] reads it.
     pub(crate) fn result_of(
         &self,
         attempt: AttemptId,
@@ -78,7 +78,7 @@ impl Writer {
 }
 
 impl Reader {
-    /// What an attempt left, as [`result_of`] reads it.
+    /// Returns what an attempt left, as [`result_of`] reads it.
     pub(crate) fn result_of(
         &self,
         attempt: AttemptId,
@@ -203,24 +203,28 @@ pub(super) fn restore(
 #[cfg(test)]
 mod tests {
     use common::Time;
-    use common::job::{Compare, Quorum};
+    use common::job::{Compare, JobSpec, Quorum};
     use common::view::AttemptState;
 
     use super::super::tests::{add_job, attempt, completion, open, spec, start};
     use super::*;
 
-    #[test]
-    fn a_result_believed_alone_comes_back_with_the_highest_number_of_its_task() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut store = open(&dir);
+    /// Describes a job of two tasks whose results are compared where their hosts are not trusted.
+    fn compared() -> JobSpec {
         let mut compared = spec(2);
         compared.rules.quorum = Quorum {
             size: 2,
             adaptive: true,
             compare: Compare::Bytes,
         };
+        compared
+    }
 
-        let job = add_job(&mut store, 1, &compared);
+    #[test]
+    fn a_result_believed_alone_comes_back_with_the_highest_number_of_its_task() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = open(&dir);
+        let job = add_job(&mut store, 1, &compared());
         let started = [(1, 1), (1, 2), (2, 1)];
         for (index, number) in started {
             start(&mut store, attempt(job, index, number));
@@ -252,18 +256,12 @@ mod tests {
             .collect();
         assert_eq!(tried, [(1, 2)], "only where the numbers differ");
     }
+
     #[test]
     fn a_task_that_is_computed_again_is_listed_once_with_its_live_attempt() {
         let dir = tempfile::tempdir().unwrap();
         let mut store = open(&dir);
-        let mut compared = spec(2);
-        compared.rules.quorum = Quorum {
-            size: 2,
-            adaptive: true,
-            compare: Compare::Bytes,
-        };
-
-        let job = add_job(&mut store, 1, &compared);
+        let job = add_job(&mut store, 1, &compared());
         for index in 1..=2 {
             let [first, again] = [1, 2].map(|number| attempt(job, index, number));
             start(&mut store, first);

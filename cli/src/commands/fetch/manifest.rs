@@ -13,7 +13,7 @@ use super::FetchedFile;
 use crate::failure::{Exit, Failure};
 use crate::files;
 
-/// What each line of a list has.
+/// The fields that each line of a list has.
 const LISTED: [&str; 5] = ["task", "state", "path", "bytes", "kept"];
 /// The longest line that may be one, in bytes.
 const LONGEST: u64 = 4 << 20;

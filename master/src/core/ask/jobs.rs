@@ -56,7 +56,7 @@ pub enum JobAsk {
     /// Stops these tasks (none given: all) of a job, as the user with this name asked. Gives
     /// `Count`.
     Cancel(JobId, Option<IdSet>, String),
-    /// What tasks that are added to an open job are checked against. Gives `OpenTo`.
+    /// Asks for the part of an open job against which added tasks are checked. Gives `OpenTo`.
     OpenTo(JobId),
     /// Adds tasks that were checked to an open job, or refuses them. Gives `Added`.
     Add(Box<Adding>),

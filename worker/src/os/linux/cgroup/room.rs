@@ -49,7 +49,7 @@ pub(in super::super) struct OpenRoom {
 struct MemoryUsage {
     version: u8,
     stat: File,
-    /// What of it is swapped out, which version 1 says in `stat`.
+    /// The file that says how much of it is swapped out, which version 1 says in `stat`.
     swapped: Option<File>,
 }
 
