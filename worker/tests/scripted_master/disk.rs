@@ -76,8 +76,10 @@ pub(super) async fn a_task_has_ended_although_the_disk_has_not_taken_its_output(
         go.display()
     );
     let second = format!("echo $$ > {}; sleep 600", places[1].display());
-    worker.assign(vec![sh(1, &first), sh(2, &second)]).await;
+    // One by one: of two that wait for a slot, the one whose directory is made first starts first.
+    worker.assign(vec![sh(1, &first)]).await;
     pid(&places[0]).await;
+    worker.assign(vec![sh(2, &second)]).await;
 
     // No file is written until these are let go.
     let stalls = (0..WRITERS).map(|_| std::sync::mpsc::channel::<()>());
