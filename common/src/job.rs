@@ -519,6 +519,14 @@ pub enum BadJob {
         /// The flaw of the name.
         source: crate::path::BadPath,
     },
+    /// No file can be kept under the name of an output, with a task's item in it.
+    #[error("an output of task {task} has a name under which no file can be kept: {source}")]
+    OutputName {
+        /// The number of the task.
+        task: u32,
+        /// The flaw of the name.
+        source: crate::path::BadPath,
+    },
     /// An input has no content for any platform.
     #[error("the input `{0}` has no build for any platform")]
     NoBuild(String),
@@ -604,7 +612,7 @@ impl JobSpec {
         if let Work::Ranks(command, ranks) = &self.work {
             ranks.check(self, command)?;
         }
-        self.check_streams_of(&self.tasks)?;
+        self.check_files_of(&self.tasks)?;
         if saves != self.rules.checkpoint {
             return Err(BadJob::CheckpointRule(self.rules.checkpoint));
         }

@@ -25,6 +25,15 @@ pub struct BadPath {
     why: &'static str,
 }
 
+impl BadPath {
+    fn new(path: &str, why: &'static str) -> Self {
+        Self {
+            shown: path.chars().take(80).flat_map(char::escape_debug).collect(),
+            why,
+        }
+    }
+}
+
 impl PortablePath {
     /// Returns the path with `/` between its names.
     pub fn as_str(&self) -> &str {
@@ -115,6 +124,39 @@ pub fn plain(pattern: &str) -> Option<String> {
         .collect()
 }
 
+/// Checks an output pattern whose placeholders are filled in with [`escaped`] values: a file that it stands
+/// for can lie below the task's directory and, where it stands for one file alone, be kept by its name. A
+/// directory, with a slash at the end, can have a name that is not portable.
+///
+/// # Errors
+/// Says why no file can.
+pub fn check_output(pattern: &str) -> Result<(), BadPath> {
+    // A host with Windows reads the backslash of a value as a slash.
+    let pattern = pattern.replace(r"[\]", "/");
+    let name = plain(&pattern).filter(|path| !path.ends_with('/'));
+    let unportable = || name.as_deref().and_then(why_bad);
+
+    match why_outside(&pattern).or_else(unportable) {
+        None => Ok(()),
+        Some(why) => Err(BadPath::new(&readable(&pattern), why)),
+    }
+}
+
+/// Says why no file that an output pattern matches can lie below the task's directory.
+fn why_outside(pattern: &str) -> Option<&'static str> {
+    if pattern.starts_with('/') {
+        return Some("it is absolute");
+    }
+    // A slash at the end stands for all that lies in a directory.
+    let bare = pattern.strip_suffix('/').unwrap_or(pattern);
+    bare.split('/').find_map(|name| match name {
+        "" => Some("it has an empty name"),
+        "." => Some("it has `.` as a name, which no file has"),
+        ".." => Some("it leads out of the task's directory"),
+        _ => None,
+    })
+}
+
 /// Returns an output pattern for people: without the brackets that [`escaped`] puts.
 pub fn readable(pattern: &str) -> String {
     characters(pattern).map(|(c, _)| c).collect()
@@ -152,10 +194,7 @@ impl TryFrom<String> for PortablePath {
     fn try_from(path: String) -> Result<Self, BadPath> {
         match why_bad(&path) {
             None => Ok(PortablePath(path)),
-            Some(why) => Err(BadPath {
-                shown: path.chars().take(80).flat_map(char::escape_debug).collect(),
-                why,
-            }),
+            Some(why) => Err(BadPath::new(&path, why)),
         }
     }
 }
@@ -261,6 +300,36 @@ mod tests {
             assert_eq!(plain(pattern), None, "{pattern}");
         }
         assert_eq!(readable("a[[]1[]]/*.png"), "a[1]/*.png");
+    }
+
+    #[test]
+    fn an_output_pattern_that_no_file_can_be_kept_for_is_refused() {
+        for (pattern, why) in [
+            ("", "empty name"),
+            ("/out.txt", "absolute"),
+            ("/", "absolute"),
+            ("../*", "leads out"),
+            ("a/./*.txt", "`.` as a name"),
+            ("a//", "empty name"),
+            ("a:b.txt", "control character"),
+            ("[*].txt", "control character"),
+            ("nul.txt", "reserved"),
+            ("end.", "ends in a dot"),
+            (r"[\]abs", "absolute"),
+            (r"a[\]..[\]b", "leads out"),
+        ] {
+            let refused = check_output(pattern).expect_err(pattern).to_string();
+            assert!(refused.contains(why), "{pattern}: {refused}");
+        }
+        let long = "x".repeat(256);
+        assert!(check_output(&long).is_err());
+
+        // Names that are found only when the task has run may be odd, and so may those of directories.
+        for pattern in [
+            "out.txt", "a/", "a:b/", "a:*", "**", "..x/a..b", "{a,b}/c", "x[[]1[]].png", r"a[\]b",
+        ] {
+            assert_eq!(check_output(pattern), Ok(()), "{pattern}");
+        }
     }
 
     proptest! {

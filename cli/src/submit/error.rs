@@ -187,14 +187,6 @@ pub(crate) enum BuildError {
         /// The reason.
         why: String,
     },
-    /// An output pattern that no output file can match.
-    #[error("`{glob}` names no output file: {why}")]
-    OutputPlace {
-        /// The pattern, with the item inserted.
-        glob: String,
-        /// The reason.
-        why: &'static str,
-    },
     /// A `--policy` that is not in the catalogue.
     #[error("there is no policy `{given}`")]
     Policy {
@@ -294,11 +286,6 @@ impl BuildError {
             }
             BuildError::StreamName { .. } => "a relative path such as logs/out.txt, or none".to_owned(),
             BuildError::Glob { .. } => "a pattern such as out.txt, *.csv or results/**".to_owned(),
-            BuildError::OutputPlace { .. } => {
-                "a path or pattern below the directory in which the task runs, such as out.txt or results/**; \
-                 `job fetch JOB --into DIR` puts it elsewhere here"
-                    .to_owned()
-            }
             BuildError::Policy { near: Some(near), .. } => {
                 format!("{near}? deskgrid policy list shows all")
             }
@@ -355,6 +342,11 @@ fn of_spec(bad: &BadJob) -> String {
         BadJob::StreamFileTwice(_) => "--stdout out.txt --stderr err.txt",
         BadJob::StreamName { .. } => {
             "--stdout '%{TASK_ID}.txt', or --stderr likewise: not every item can be in a file's name"
+        }
+        BadJob::OutputName { .. } => {
+            "a path or pattern below the directory in which the task runs, such as out.txt, \
+             '%{TASK_ID}.txt' or results/: not every item can be in a file's name; \
+             `job fetch JOB --into DIR` puts it elsewhere here"
         }
         BadJob::Ranks(_) => "--width 8, 4..16 or auto; deskgrid submit --help says more",
         _ => "deskgrid submit --help says what each option takes",

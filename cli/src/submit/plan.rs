@@ -367,7 +367,6 @@ fn command(args: &JobArgs, tasks: &TaskSet) -> Result<CommandSpec, BuildError> {
             why: e.kind().to_string(),
         };
         globset::Glob::new(&neutral(glob)).map_err(wrong)?;
-        inside(glob, tasks)?;
     }
 
     command.checkpoint = args.checkpoint.map(Dur::span);
@@ -375,42 +374,6 @@ fn command(args: &JobArgs, tasks: &TaskSet) -> Result<CommandSpec, BuildError> {
     command.stdout = capture(args.stdout.as_deref(), "stdout", tasks)?;
     command.stderr = capture(args.stderr.as_deref(), "stderr", tasks)?;
     Ok(command)
-}
-
-/// Checks that the pattern names a file below the task's directory, with whatever item inserted:
-/// only such files are outputs.
-fn inside(glob: &str, tasks: &TaskSet) -> Result<(), BuildError> {
-    const ITEM: &str = "%{ITEM}";
-    let check = |text: &str| match why_outside(text) {
-        None => Ok(()),
-        Some(why) => Err(BuildError::OutputPlace {
-            glob: text.to_owned(),
-            why,
-        }),
-    };
-
-    check(&glob.replace(ITEM, "x"))?;
-    if !glob.contains(ITEM) {
-        return Ok(());
-    }
-    tasks
-        .items
-        .iter()
-        .try_for_each(|item| check(&glob.replace(ITEM, item)))
-}
-
-fn why_outside(glob: &str) -> Option<&'static str> {
-    if glob.starts_with('/') {
-        return Some("it is absolute");
-    }
-    // A slash at the end stands for all that lies in a directory.
-    let glob = glob.strip_suffix('/').unwrap_or(glob);
-    glob.split('/').find_map(|name| match name {
-        "" => Some("it has an empty name"),
-        "." => Some("it has `.` as a name, which no file has"),
-        ".." => Some("it leads out of the task's directory"),
-        _ => None,
-    })
 }
 
 fn template(text: &str, tasks: &TaskSet, place: &'static str) -> Result<Template, BuildError> {

@@ -1,11 +1,11 @@
-//! Checks the files that tasks' standard output and standard error are fetched to: their names may
-//! have each task's item in them. Says which tasks show whether a job's names make sense.
+//! Checks the names of tasks' output files, and of the files that standard output and standard error are
+//! fetched to: they may have each task's item in them. Says which tasks show whether a job's names make sense.
 
 use std::collections::BTreeSet;
 
 use super::{BadJob, CommandSpec, JobSpec, TaskSet};
 use crate::ids::{AttemptId, Incarnation, JobId, TaskId};
-use crate::path::{PortablePath, plain};
+use crate::path::{PortablePath, check_output, plain};
 use crate::template::TemplateValues;
 
 /// The number of tasks that are looked at where no item matters, beside the last one: numbers of one
@@ -13,17 +13,17 @@ use crate::template::TemplateValues;
 const ONE_DIGIT: usize = 10;
 
 impl JobSpec {
-    /// Checks that the files of the streams of these tasks, which the job has or is to have, can be
-    /// made on every system, and are no other file of their task. Costs as much as `tasks` has items,
-    /// where these matter.
+    /// Checks that the outputs of these tasks, which the job has or is to have, and the files of their
+    /// streams can be made on every system, and that the latter are no other file of their task. Costs as
+    /// much as `tasks` has items, where these matter.
     ///
     /// # Errors
     /// Names the first task for which that is not so.
-    pub fn check_streams_of(&self, tasks: &TaskSet) -> Result<(), BadJob> {
+    pub fn check_files_of(&self, tasks: &TaskSet) -> Result<(), BadJob> {
         let Some(command) = self.work.command() else {
             return Ok(());
         };
-        if command.stream_files().next().is_none() {
+        if command.outputs.is_empty() && command.stream_files().next().is_none() {
             return Ok(());
         }
 
@@ -31,7 +31,7 @@ impl JobSpec {
         let mut names = streams.chain(&command.outputs);
         let items_matter = names.any(|name| name.mentions("ITEM"));
         let mut looked_at = self.looked_at(tasks, items_matter);
-        looked_at.try_for_each(|values| command.check_streams(&values))
+        looked_at.try_for_each(|values| command.check_files(&values))
     }
 
     /// Iterates over the values for those of these tasks, which the job has or is to have, that show
@@ -68,18 +68,18 @@ impl JobSpec {
 }
 
 impl CommandSpec {
-    /// Checks the files of the streams of one task.
-    fn check_streams(&self, values: &TemplateValues<'_>) -> Result<(), BadJob> {
+    /// Checks the outputs and the files of the streams of one task.
+    fn check_files(&self, values: &TemplateValues<'_>) -> Result<(), BadJob> {
+        let task = values.attempt.task.index;
         let outputs = self.outputs.iter();
-        let mut names: BTreeSet<String> = outputs
-            .filter_map(|output| plain(&output.expand_pattern(values)))
-            .collect();
+        let outputs: Vec<String> = outputs.map(|name| name.expand_pattern(values)).collect();
+        let mut names: BTreeSet<String> = outputs.iter().filter_map(|name| plain(name)).collect();
 
         for (stream, name) in self.stream_files() {
             let name = name.expand(values);
             let checked = name.parse::<PortablePath>();
             checked.map_err(|source| BadJob::StreamName {
-                task: values.attempt.task.index,
+                task,
                 stream,
                 source,
             })?;
@@ -87,6 +87,9 @@ impl CommandSpec {
                 return Err(BadJob::StreamFileTwice(name));
             }
         }
-        Ok(())
+
+        outputs.iter().try_for_each(|name| {
+            check_output(name).map_err(|source| BadJob::OutputName { task, source })
+        })
     }
 }

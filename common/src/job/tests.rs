@@ -157,6 +157,40 @@ fn the_file_of_a_stream_is_checked_with_each_item_in_its_name() {
 }
 
 #[test]
+fn an_output_is_checked_with_each_item_in_its_name() {
+    let checked = |output: &str, items: &[&str]| {
+        let mut c = command();
+        c.outputs = vec!["*.log".parse().unwrap(), output.parse().unwrap()];
+        let mut job = job(Work::Command(c));
+        job.tasks = TaskSet {
+            ids: IdSet::from_range(1, items.len() as u32),
+            items: items.iter().map(ToString::to_string).collect(),
+        };
+        job.check()
+    };
+
+    let fine = ["a", "b/c", "d e", "scan[1]", "a"];
+    assert_eq!(checked("%{ITEM}.txt", &fine), Ok(()));
+    for item in ["/abs/b", "../b", "b:c", "b//c", "why?"] {
+        let refused = checked("%{ITEM}.txt", &["a", item]).unwrap_err();
+        let BadJob::OutputName { task, .. } = refused else {
+            panic!("{item}: {refused}");
+        };
+        assert_eq!(task, 2, "{item}");
+    }
+    // The files of a directory, and those that a pattern finds, are kept whatever they are called.
+    for output in ["%{ITEM}/", "%{ITEM}/*.txt", "*-%{ITEM}"] {
+        assert_eq!(checked(output, &["a", "b:c"]), Ok(()), "{output}");
+        assert!(checked(output, &["a", "b//c"]).is_err(), "{output}");
+    }
+
+    let mut c = command();
+    c.outputs = vec!["COM%{TASK_ID}".parse().unwrap()];
+    let refused = job(Work::Command(c)).check().unwrap_err();
+    assert!(refused.to_string().contains("reserved"), "{refused}");
+}
+
+#[test]
 fn the_streams_of_tasks_that_are_added_are_checked_without_those_that_are_there() {
     let mut c = command();
     c.stdout = Capture::File("%{ITEM}".parse().unwrap());
@@ -165,7 +199,7 @@ fn the_streams_of_tasks_that_are_added_are_checked_without_those_that_are_there(
     assert_eq!(job.check(), Ok(()));
 
     let added = |item: &str| {
-        job.check_streams_of(&TaskSet {
+        job.check_files_of(&TaskSet {
             ids: IdSet::from_range(4, 4),
             items: vec![item.to_owned()],
         })

@@ -58,7 +58,7 @@ pub(crate) fn check_addition(job: JobId, spec: &JobSpec, tasks: &NewTasks) -> Re
     let Ok(new) = tasks.clone().beside(&spec.tasks) else {
         return Ok(());
     };
-    spec.check_streams_of(&new).map_err(|bad| {
+    spec.check_files_of(&new).map_err(|bad| {
         let hint = format!("nothing was added; see `deskgrid task list {job}`");
         invalid(bad.to_string(), &hint)
     })?;
@@ -196,7 +196,7 @@ mod tests {
     fn a_special_character_counts_with_the_brackets_that_it_gets_in_an_output() {
         let mut listed = spec("in", Some("a"));
         if let Work::Command(command) = &mut listed.work {
-            command.outputs = vec!["%{ITEM}".parse().unwrap(); 10];
+            command.outputs = vec!["%{ITEM}*".parse().unwrap(); 10];
         }
         // It is in the environment, too, and in each output three times as long.
         let items = |item: String| NewTasks::Items(vec!["y".repeat(4_000), item, "z".into()]);
@@ -204,6 +204,23 @@ mod tests {
         assert_eq!(refused(&listed, &items("*".repeat(3_000))), None);
         let why = refused(&listed, &items("*".repeat(3_500))).unwrap();
         assert!(why.contains("task 3:"), "{why}");
+    }
+
+    #[test]
+    fn the_names_of_outputs_are_checked_when_tasks_are_submitted_or_added() {
+        let mut listed = spec("in", Some("a:b"));
+        if let Work::Command(command) = &mut listed.work {
+            command.outputs = vec!["%{ITEM}.txt".parse().unwrap()];
+        }
+        let refused_at = check_spec(&listed, &SubmitOptions::default()).unwrap_err();
+        assert!(refused_at.to_string().contains("an output of task 1"));
+
+        listed.tasks.items = vec!["a".to_owned()];
+        assert_eq!(check_spec(&listed, &SubmitOptions::default()), Ok(()));
+        let items = |item: &str| NewTasks::Items(vec!["b".to_owned(), item.to_owned()]);
+        assert_eq!(refused(&listed, &items("c")), None);
+        let why = refused(&listed, &items("c:d")).unwrap();
+        assert!(why.contains("an output of task 3"), "{why}");
     }
 
     #[test]

@@ -634,6 +634,14 @@ fn an_output_outside_the_tasks_directory_is_refused_before_anything_is_sent() {
     let text = desk.wrong(&[&each[..], &["%{ITEM}.txt", "run"]].concat());
     assert!(text.contains("`/home/ann/photo.txt`"), "{text}");
 
+    // Neither does an item that Windows knows no file by.
+    let list = desk.file("list", "fine\n12:30\n");
+    let each = ["--each-line", &list, "--output-file"];
+    let text = desk.wrong(&[&each[..], &["%{ITEM}.txt", "run"]].concat());
+    let whole = text.contains("an output of task 2") && text.contains("`12:30.txt`");
+    assert!(whole && text.contains("%{TASK_ID}.txt"), "{text}");
+    desk.job(&[&each[..], &["%{ITEM}/", "run"]].concat());
+
     for glob in ["out.txt", "results/**", "..x/a..b", "%{TASK_ID}/*.csv"] {
         desk.job(&["--output-file", glob, "run"]);
     }

@@ -130,7 +130,8 @@ fn the_page_of_a_pc_is_accessible_and_reads_without_script_and_foreign_words_sta
     );
     grid.worker("pc").slots(2).config(&config).start();
 
-    let named = ["--name", hostile, "--output-file", hostile, "--", "true"];
+    let output = format!("{hostile}*");
+    let named = ["--name", hostile, "--output-file", &output, "--", "true"];
     let fails = grid.submit(named);
     let waits = ["job", "wait", &fails, "--timeout", "60s"];
     grid.deskgrid(waits).expect_code(3);
