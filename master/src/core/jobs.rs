@@ -276,7 +276,7 @@ impl Core {
         };
 
         // Before the admission test, which can take long.
-        if !dry_run && let Some(refusal) = self.beyond_limits(user, body.len() as u64) {
+        if let Some(refusal) = self.beyond_limits(user, body.len() as u64) {
             return Ok(Err(refusal));
         }
 

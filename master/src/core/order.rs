@@ -223,11 +223,11 @@ impl Core {
             total: entry.spec.tasks.ids.len() + new.ids.len(),
             again: false,
         };
-        if dry_run {
-            return Ok(Ok(reply));
-        }
         if let Some(refusal) = self.too_much_added(job, body.len() as u64) {
             return Ok(Err(refusal));
+        }
+        if dry_run {
+            return Ok(Ok(reply));
         }
 
         let size = self.store.add_tasks(&NewAddition {

@@ -58,6 +58,69 @@ async fn a_user_has_so_many_unsettled_jobs_and_no_more_and_others_have_theirs() 
     submit(&client, 4, &noops(1)).await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_is_refused_where_its_user_has_no_room_for_the_job_or_for_added_tasks() {
+    // There is room for two jobs without a word to spare.
+    let master = Master::with(|config| {
+        let body = postcard::to_stdvec(&(noops(1), SubmitOptions::default(), false)).unwrap();
+        config.limits.open_jobs_per_user = 2;
+        config.limits.open_spec_bytes_per_user = 2 * body.len() as u64 + 50;
+    })
+    .await;
+    let client = master.admin().await;
+    let dry = |id: u128, spec: &JobSpec| Request::Submit {
+        id: RequestId(uuid::Uuid::from_u128(id)),
+        spec: spec.clone().into(),
+        disclosed: false,
+        dry_run: true,
+    };
+    let refused = |asked: Result<Vec<Reply>, LinkError>| match asked {
+        Err(refused) => (code(&refused), refused.to_string()),
+        Ok(replies) => panic!("{replies:?}"),
+    };
+
+    submit(&client, 1, &noops(1)).await.unwrap();
+    client.ask(&dry(2, &noops(1))).await.unwrap();
+    let (kind, why) = refused(client.ask(&dry(2, &wordy(200))).await);
+    assert!(
+        kind == RefusalCode::Conflict && why.contains("unsettled jobs would take"),
+        "{why}"
+    );
+
+    let open = Request::Submit {
+        id: RequestId(uuid::Uuid::from_u128(3)),
+        spec: Submission::Inline(
+            Box::new(noops(1)),
+            SubmitOptions {
+                open: true,
+                ..SubmitOptions::default()
+            },
+        ),
+        disclosed: false,
+        dry_run: false,
+    };
+    client.ask(&open).await.unwrap();
+    let (kind, why) = refused(client.ask(&dry(4, &noops(1))).await);
+    assert!(
+        kind == RefusalCode::Conflict && why.contains("2 jobs"),
+        "{why}"
+    );
+
+    let add = |dry_run| Request::AddTasks {
+        id: RequestId(uuid::Uuid::from_u128(5)),
+        job: JobId(2),
+        tasks: Addition::Inline(NewTasks::Ids((1..=400_u32).map(|at| 2 * at).collect())),
+        dry_run,
+    };
+    for dry_run in [true, false] {
+        let (kind, why) = refused(client.ask(&add(dry_run)).await);
+        assert!(
+            kind == RefusalCode::Conflict && why.contains("unsettled jobs would take"),
+            "{why}"
+        );
+    }
+}
+
 /// Asks `again` for a job that was settled, whose user has as many others as there may be: that is
 /// refused until one of them, `open`, is settled, too.
 async fn comes_back_where_there_is_room(
