@@ -53,6 +53,28 @@ pub enum BadAddition {
     ZeroByte,
 }
 
+impl BadAddition {
+    /// Says what to ask for instead.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            BadAddition::Nothing => {
+                "--array 1-100, --each-line F or --from-json F; without any of them it is one more task"
+            }
+            BadAddition::There(_) => {
+                "leave out the numbers that the job has: deskgrid task list JOB shows them"
+            }
+            BadAddition::NoItems => "--each-line F, or --from-json F, with an item for each new task",
+            BadAddition::Items => "--array 101-200, or no list at all for one more task",
+            BadAddition::TooMany(_) => "add fewer, and submit the others as a job of their own",
+            BadAddition::TooManyRanges(_) => {
+                "number the new tasks one after the other: --array 101-200"
+            }
+            BadAddition::NoNumber(_) => "--array with numbers below that one",
+            BadAddition::ZeroByte => "take the zero byte out of the item",
+        }
+    }
+}
+
 impl NewTasks {
     /// Checks what can be checked without the job.
     ///
@@ -212,7 +234,10 @@ mod tests {
                 BadAddition::NoNumber(u32::MAX),
             ),
         ] {
-            assert_eq!(new.beside(&there), Err(want));
+            let refused = new.beside(&there).unwrap_err();
+            assert_eq!(refused, want);
+            let hint = refused.hint();
+            assert!(!hint.contains("nothing was added"), "{hint}");
         }
     }
 

@@ -20,6 +20,7 @@ use crate::template::Template;
 use crate::text::plural;
 use crate::time::{Span, Time};
 
+mod hints;
 mod streams;
 #[cfg(test)]
 mod tests;

@@ -18,6 +18,9 @@ use crate::problem::Problem;
 use crate::submit::JobBody;
 use crate::table::{JsonBody, Respond, Table};
 
+/// The advice on a submission whose fault says all.
+const NAMES: &str = "docs/job-files.md explains all names";
+
 pub(super) fn add(table: &mut Table) {
     table.add(
         &post(
@@ -115,7 +118,10 @@ async fn submit(
     let (spec, mut asked) = body.job()?;
     asked.after = body.after()?;
     let checked = spec.check().and_then(|()| asked.check(&spec));
-    checked.map_err(|bad| Problem::senseless(bad.to_string(), "nothing was submitted"))?;
+    checked.map_err(|bad| {
+        let hint = bad.hint().unwrap_or_else(|| NAMES.to_owned());
+        Problem::senseless(bad.to_string(), hint)
+    })?;
     let spec = call.grid.submission(spec, asked).await?;
     let request = Request::Submit {
         id,
@@ -152,20 +158,24 @@ struct TasksBody {
 
 impl TasksBody {
     fn tasks(self) -> Result<NewTasks, Problem> {
-        let senseless = |why: String| Problem::senseless(why, "nothing was added");
         let tasks = match (self.array, self.items.is_empty()) {
             (None, true) => NewTasks::Next,
             (None, false) => NewTasks::Items(self.items),
             (Some(array), true) => {
-                let ids = parse_ids(&array).map_err(|why| senseless(format!("`array`: {why}")))?;
+                let ids = parse_ids(&array).map_err(|why| {
+                    let hint = "numbers and ranges, such as 1-100 or 1,3,5-8";
+                    Problem::senseless(format!("`array`: {why}"), hint)
+                })?;
                 NewTasks::Ids(ids)
             }
             (Some(_), false) => {
-                return Err(senseless("give `array` or `items`, not both".to_owned()));
+                let hint = "`items` where the job's tasks have items, else `array`";
+                return Err(Problem::senseless("`array` and `items` are both given", hint));
             }
         };
 
-        tasks.check().map_err(|bad| senseless(bad.to_string()))?;
+        let checked = tasks.check();
+        checked.map_err(|bad| Problem::senseless(bad.to_string(), bad.hint()))?;
         Ok(tasks)
     }
 }
@@ -179,7 +189,7 @@ async fn add_tasks(
     let tasks = body.tasks()?;
     let job = call.job().await?;
     let bytes = postcard::to_stdvec(&tasks);
-    let bytes = bytes.map_err(|bad| Problem::invalid(bad.to_string(), "nothing was added"))?;
+    let bytes = bytes.map_err(|bad| Problem::invalid(bad.to_string(), "add fewer at a time"))?;
     let tasks = if bytes.len() <= SHORT {
         Addition::Inline(tasks)
     } else {

@@ -302,9 +302,7 @@ impl BuildError {
             BuildError::NotItsOwnWork => {
                 "leave the command and all but --array, --each-line or --from-json out; other work is a job of its own".to_owned()
             }
-            BuildError::Addition(_) => {
-                "--array 1-100, --each-line F or --from-json F; else it is one more task".to_owned()
-            }
+            BuildError::Addition(bad) => bad.hint().to_owned(),
             BuildError::NoWidth => "--width N, A..B or auto".to_owned(),
             BuildError::WidthWith(_) | BuildError::DiscloseWith(_) | BuildError::NoopWith(_) => {
                 "leave one of them out".to_owned()
@@ -313,45 +311,11 @@ impl BuildError {
             BuildError::BuildAndFile(_) | BuildError::BuildPerTask(_) => {
                 "--input PLATFORM=FILE:NAME, once for each platform".to_owned()
             }
-            BuildError::Job(bad) => of_spec(bad),
+            BuildError::Job(bad) => bad.hint().unwrap_or_else(|| {
+                "deskgrid submit --help says what each option takes".to_owned()
+            }),
         }
     }
-}
-
-/// Says what to type instead of what contradicts itself in the finished spec.
-fn of_spec(bad: &BadJob) -> String {
-    let hint = match bad {
-        BadJob::InputInTree(..) => "give the tree or the input another name: F:NAME",
-        BadJob::Stdin(name) => return format!("--input FILE:{name} --stdin {name}"),
-        BadJob::StdinTree(_) => "--input FILE:NAME --stdin NAME",
-        BadJob::InputTwice(_) => "give one of them another name: --input F:NAME",
-        BadJob::TooManyTasks(_) => "submit several jobs",
-        BadJob::Needs(_) => "--needs os=linux,cpus=4,mem=4G,gpu=1,label=lab3",
-        BadJob::Name => "--name sweep7",
-        BadJob::EnvName(_) => "--env NAME=VALUE",
-        BadJob::QuorumSize(_) | BadJob::NothingToCompare(_) => "--quorum 2",
-        BadJob::QuorumOfStates => "leave --quorum or --checkpoint out",
-        BadJob::CheckpointInterval(_) => "--checkpoint 30s",
-        BadJob::Mismatch { .. } => {
-            "as many of them as tasks; --estimate DUR is one estimate for all tasks"
-        }
-        BadJob::NoTime(_) | BadJob::NoTimeForAll => "a duration such as 90s or 1h30m",
-        BadJob::OpenWith(_) => "leave that or --open out",
-        BadJob::AfterTwice(_) => "leave one of the two --after out",
-        BadJob::StreamPlatform => "--stdout '%{TASK_ID}.txt', or --stderr likewise",
-        BadJob::StreamFileTwice(_) => "--stdout out.txt --stderr err.txt",
-        BadJob::StreamName { .. } => {
-            "--stdout '%{TASK_ID}.txt', or --stderr likewise: not every item can be in a file's name"
-        }
-        BadJob::OutputName { .. } => {
-            "a path or pattern below the directory in which the task runs, such as out.txt, \
-             '%{TASK_ID}.txt' or results/: not every item can be in a file's name; \
-             `job fetch JOB --into DIR` puts it elsewhere here"
-        }
-        BadJob::Ranks(_) => "--width 8, 4..16 or auto; deskgrid submit --help says more",
-        _ => "deskgrid submit --help says what each option takes",
-    };
-    hint.to_owned()
 }
 
 impl From<BuildError> for Failure {

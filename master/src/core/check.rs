@@ -17,6 +17,12 @@ const LONGEST_HOST: usize = 64 + 1 + 10;
 /// The longest name of a platform.
 const LONGEST_PLATFORM: usize = 32 + 1 + 32;
 
+/// The advice on a submission whose fault says all.
+const SEE_HELP: &str = "deskgrid submit --help says what each option takes";
+/// The advice on tasks that are added to a job, whose command and names of files are as they are.
+const OTHER_TASKS: &str = "change the item or the number of that task, or leave it out: nothing was added, and the job's \
+     command and the names of its files stay as they are";
+
 fn invalid(what: String, hint: &str) -> Refusal {
     Refusal::new(RefusalCode::Invalid, what, hint)
 }
@@ -26,8 +32,11 @@ fn invalid(what: String, hint: &str) -> Refusal {
 /// # Errors
 /// Returns the first fault found.
 pub(crate) fn check_spec(spec: &JobSpec, asked: &SubmitOptions) -> Result<(), Refusal> {
-    let bad = spec.check().and_then(|()| asked.check(spec));
-    bad.map_err(|bad| invalid(bad.to_string(), "nothing was submitted"))?;
+    let checked = spec.check().and_then(|()| asked.check(spec));
+    checked.map_err(|bad| {
+        let hint = bad.hint();
+        invalid(bad.to_string(), hint.as_deref().unwrap_or(SEE_HELP))
+    })?;
 
     let policy = scheduler::policy::parse(&spec.rules.policy)
         .map_err(|bad| invalid(bad.to_string(), "see `deskgrid policy list`"))?;
@@ -54,15 +63,13 @@ pub(crate) fn check_spec(spec: &JobSpec, asked: &SubmitOptions) -> Result<(), Re
 ///
 /// [`Core::open_to`]: super::Core::open_to
 /// [`Core::add`]: super::Core::add
-pub(crate) fn check_addition(job: JobId, spec: &JobSpec, tasks: &NewTasks) -> Result<(), Refusal> {
+pub(crate) fn check_addition(spec: &JobSpec, tasks: &NewTasks) -> Result<(), Refusal> {
     let Ok(new) = tasks.clone().beside(&spec.tasks) else {
         return Ok(());
     };
-    spec.check_files_of(&new).map_err(|bad| {
-        let hint = format!("nothing was added; see `deskgrid task list {job}`");
-        invalid(bad.to_string(), &hint)
-    })?;
-    check_tasks(spec, &new)
+    let files = spec.check_files_of(&new);
+    files.map_err(|bad| invalid(bad.to_string(), OTHER_TASKS))?;
+    check_tasks(spec, &new).map_err(|refusal| invalid(refusal.message, OTHER_TASKS))
 }
 
 /// Checks that these tasks of a job, all or those that are added to it, can be assigned to hosts.
@@ -188,8 +195,10 @@ mod tests {
 
     /// The words of the refusal of these tasks; `None` if they can be added.
     fn refused(spec: &JobSpec, tasks: &NewTasks) -> Option<String> {
-        let refused = check_addition(JobId(1), spec, tasks).err();
-        refused.map(|refusal| refusal.to_string())
+        let refusal = check_addition(spec, tasks).err()?;
+        let advice = "change the item or the number of that task";
+        assert!(refusal.hint.starts_with(advice), "{}", refusal.hint);
+        Some(refusal.to_string())
     }
 
     #[test]
@@ -214,6 +223,10 @@ mod tests {
         }
         let refused_at = check_spec(&listed, &SubmitOptions::default()).unwrap_err();
         assert!(refused_at.to_string().contains("an output of task 1"));
+        assert!(
+            refused_at.hint.contains("'%{TASK_ID}.txt'"),
+            "{refused_at:?}"
+        );
 
         listed.tasks.items = vec!["a".to_owned()];
         assert_eq!(check_spec(&listed, &SubmitOptions::default()), Ok(()));

@@ -213,8 +213,7 @@ impl Core {
         let new = match tasks.beside(&entry.spec.tasks) {
             Ok(new) => new,
             Err(bad) => {
-                let hint = format!("nothing was added; see `deskgrid task list {job}`");
-                let refusal = Refusal::new(RefusalCode::Invalid, bad.to_string(), hint);
+                let refusal = Refusal::new(RefusalCode::Invalid, bad.to_string(), bad.hint());
                 return Ok(Err(refusal));
             }
         };

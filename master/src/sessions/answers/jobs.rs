@@ -200,7 +200,7 @@ impl Asker {
         // which knows whether this request was made before.
         let open: Option<Box<JobSpec>> = self.core(JobAsk::OpenTo(job)).await?;
         let checked = tokio::task::spawn_blocking(move || {
-            let checked = open.map_or(Ok(()), |spec| check_addition(job, &spec, &tasks));
+            let checked = open.map_or(Ok(()), |spec| check_addition(&spec, &tasks));
             checked.map(|()| (tasks, turn))
         });
         let (tasks, _turn) = checked

@@ -387,8 +387,10 @@ fn tasks_that_an_open_job_cannot_have_are_refused_with_a_reason() {
         let args = [&["submit", "--into"][..], args].concat();
         said(&grid.deskgrid(args).expect_code(code), words);
     };
-    refused(&[&plain, "--array", "3-5"], 2, &["has a task 3 already"]);
-    refused(&[&plain, "--each-line", list], 2, &["have no items"]);
+    let numbered = ["has a task 3 already", "leave out the numbers that"];
+    refused(&[&plain, "--array", "3-5"], 2, &numbered);
+    let unlisted = ["have no items", "--array 101-200"];
+    refused(&[&plain, "--each-line", list], 2, &unlisted);
     refused(&[&plain, "--", "false"], 2, &["do its own work"]);
     refused(&[&plain, "--label", "x"], 2, &["do its own work"]);
     refused(&[&plain, "--wait"], 2, &["cannot be used with"]);
