@@ -359,6 +359,16 @@ impl std::str::FromStr for Compare {
     }
 }
 
+impl std::fmt::Display for Compare {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Compare::Bytes => f.write_str("bytes"),
+            Compare::Floats(tolerance) => write!(f, "float:{:?}", tolerance.part()),
+            Compare::Program => f.write_str("program"),
+        }
+    }
+}
+
 impl Default for Quorum {
     fn default() -> Self {
         Self {

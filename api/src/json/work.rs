@@ -44,12 +44,21 @@ pub struct WorkJson {
     pub estimate_s: Option<Seconds>,
     /// The number of results of a task that must agree.
     pub results: u32,
+    /// The rule by which results agree, where several must: `bytes`, `float:PART` or `program`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compare: Option<String>,
+    /// Whether hosts that have agreed for long enough are trusted, where several results must agree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adaptive: Option<bool>,
 }
 
 impl Object for WorkView {
     type Json = WorkJson;
 
     fn json(&self) -> WorkJson {
+        let quorum = self.rules.quorum;
+        let compared = quorum.compares();
+
         WorkJson {
             command: self.command.clone(),
             env: self.env.clone(),
@@ -63,7 +72,9 @@ impl Object for WorkView {
             max_fails: self.rules.max_fails,
             timeout_s: self.rules.timeout.map(Seconds),
             estimate_s: self.rules.estimate.map(Seconds),
-            results: self.rules.quorum.size,
+            results: quorum.size,
+            compare: compared.then(|| quorum.compare.to_string()),
+            adaptive: compared.then_some(quorum.adaptive),
         }
     }
 }
@@ -71,4 +82,40 @@ impl Object for WorkView {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
 fn is_zero(count: &u64) -> bool {
     *count == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use common::job::{Compare, Quorum, Rules};
+
+    use super::*;
+
+    #[test]
+    fn the_way_of_comparing_is_said_where_results_are_compared() {
+        let said = |quorum| {
+            let work = WorkView {
+                command: vec!["run".to_owned()],
+                env: Vec::new(),
+                stdin: None,
+                inputs: Vec::new(),
+                outputs: Vec::new(),
+                cut: 0,
+                checkpoint: None,
+                rules: Rules {
+                    quorum,
+                    ..Rules::default()
+                },
+            };
+            let document = serde_json::to_value(work.json()).unwrap();
+            ["results", "compare", "adaptive"].map(|name| document[name].to_string())
+        };
+
+        assert_eq!(said(Quorum::default()), ["1", "null", "null"]);
+        let judged = Quorum {
+            size: 3,
+            adaptive: false,
+            compare: Compare::Program,
+        };
+        assert_eq!(said(judged), ["3", "\"program\"", "false"]);
+    }
 }

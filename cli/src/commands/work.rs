@@ -1,6 +1,6 @@
 //! Describes what a job's tasks run, for `deskgrid job info`.
 
-use common::job::Rules;
+use common::job::{Compare, Rules};
 use common::text::printable;
 use common::view::WorkView;
 
@@ -49,11 +49,24 @@ pub(super) fn settings(work: &WorkView, together: bool) -> Option<String> {
             .filter(|most| *most > 0 || !together)
             .map(|most| format!("--max-fails {most}")),
         work.checkpoint.map(|each| format!("--checkpoint {each}")),
-        (rules.quorum.compares()).then(|| format!("--quorum {}", rules.quorum.size)),
+        quorum(rules),
     ];
 
     let options: Vec<String> = options.into_iter().flatten().chain(env).collect();
     (!options.is_empty()).then(|| options.join(" "))
+}
+
+/// Returns the rule for comparing results; `None` where none are compared.
+fn quorum(rules: &Rules) -> Option<String> {
+    let quorum = rules.quorum;
+    let adaptive = if quorum.adaptive { " --adaptive" } else { "" };
+    let compare = match quorum.compare {
+        Compare::Bytes => String::new(),
+        other => format!(" --compare {other}"),
+    };
+    quorum
+        .compares()
+        .then(|| format!("--quorum {}{adaptive}{compare}", quorum.size))
 }
 
 /// Returns a word in the quotes that a shell would need for it.
@@ -67,7 +80,42 @@ fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use common::job::Quorum;
+
     use super::*;
+
+    #[test]
+    fn the_settings_say_how_results_are_compared() {
+        let said = |size, adaptive, compare: &str| {
+            let quorum = Quorum {
+                size,
+                adaptive,
+                compare: compare.parse().unwrap(),
+            };
+            let rules = Rules {
+                quorum,
+                ..Rules::default()
+            };
+            let work = WorkView {
+                command: Vec::new(),
+                env: Vec::new(),
+                stdin: None,
+                inputs: Vec::new(),
+                outputs: Vec::new(),
+                cut: 0,
+                checkpoint: None,
+                rules,
+            };
+            settings(&work, false)
+        };
+
+        assert_eq!(said(1, false, "bytes"), None);
+        assert_eq!(said(2, false, "bytes").unwrap(), "--quorum 2");
+        let judged = said(3, false, "program").unwrap();
+        assert_eq!(judged, "--quorum 3 --compare program");
+        let close = said(2, true, "float:1e-6").unwrap();
+        assert_eq!(close, "--quorum 2 --adaptive --compare float:1e-6");
+    }
 
     #[test]
     fn words_are_quoted_where_a_shell_needs_it() {
