@@ -27,6 +27,7 @@ use crate::output::table::{Rows, facts};
 use crate::output::{json, note, when};
 use crate::progress::Progress;
 use crate::session::Session;
+use crate::submit::holds_disclosed;
 use crate::wait_reporter::WaitReporter;
 use crate::watch::{Ended, Watch};
 
@@ -737,9 +738,11 @@ fn no_prediction(view: &ExplainView, estimated: bool) -> String {
     }
     if missing.is_empty() {
         let held = view.job.started.is_none() && !view.job.after.is_empty();
-        missing.push(match held {
-            true => "nobody knows when the jobs end that it waits for",
-            false => NO_HOST,
+        let unrequested = view.job.tasks.disclosed > 0 && holds_disclosed(&view.job.policy);
+        missing.push(match (held, unrequested) {
+            (true, _) => "nobody knows when the jobs end that it waits for",
+            (false, true) => "its policy starts a task only once it is requested",
+            (false, false) => NO_HOST,
         });
     }
 

@@ -45,7 +45,7 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
     let session = Session::open(&context.state).await?;
     plan.start_after(after(&session, &job.after).await?)?;
     let id = args.request_id.unwrap_or_else(new_request);
-    let name = plan.name().to_owned();
+    let name = plan.name();
     let tasks = plan.tasks();
     let no_limits = no_limits(&job);
     let sending = match args.dry_run {
@@ -84,7 +84,7 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
             Err(failure.of_request(id, "if the job was submitted, it is not submitted twice"))
         }
         Ok(taken) => match taken.job {
-            None => dry(context, &taken, &name, plan.estimated()),
+            None => dry(context, &taken, &plan),
             Some(job) if args.wait || args.progress => {
                 if context.out.mode() == OutputMode::Cli {
                     let open = if is_open {
@@ -100,7 +100,7 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
                 Box::pin(wait_and_show(context, session, job, taken, args.progress)).await
             }
             Some(job) => {
-                show_taken(context, &taken, job, &name)?;
+                show_taken(context, &taken, job, &plan)?;
                 session.close().await;
                 Ok(Exit::Well)
             }
@@ -150,7 +150,7 @@ fn show_taken(
     context: &Context,
     taken: &SubmitAnswer,
     job: JobId,
-    name: &str,
+    plan: &SubmitPlan,
 ) -> Result<(), Failure> {
     let again = if taken.again {
         " (it was submitted before)"
@@ -168,7 +168,9 @@ fn show_taken(
     let promised = taken.promise.as_ref().map_or_else(String::new, promised);
     let more = more(taken);
     let tasks = size(taken);
-    let text = || format!("job {job}: {name}, {tasks}{again}{finish}{promised}\n{more}");
+    let name = plan.name();
+    let proviso = plan.proviso();
+    let text = || format!("job {job}: {name}, {tasks}{again}{finish}{promised}{proviso}\n{more}");
 
     context
         .out
@@ -230,12 +232,7 @@ async fn submit(
         .map_err(|other| link::client::unexpected(Some(&other)).into())
 }
 
-fn dry(
-    context: &Context,
-    taken: &SubmitAnswer,
-    name: &str,
-    estimated: bool,
-) -> Result<Exit, Failure> {
+fn dry(context: &Context, taken: &SubmitAnswer, plan: &SubmitPlan) -> Result<Exit, Failure> {
     let now = when::now();
     let finish = match (&taken.promise, &taken.predicted) {
         (Some(view), _) => {
@@ -245,14 +242,17 @@ fn dry(
         (None, Some(forecast)) => {
             format!("; expected to finish {}", forecast_in_words(forecast, now))
         }
-        (None, None) if taken.width.is_some() => String::new(),
-        (None, None) if estimated => format!("; no prediction: {NO_HOST}"),
+        (None, None) if taken.width.is_some() || plan.waits_for_requests() => String::new(),
+        (None, None) if plan.estimated() => format!("; no prediction: {NO_HOST}"),
         (None, None) => format!("; no prediction: {UNKNOWN_TIMES}"),
     };
 
     let more = more(taken);
     let tasks = size(taken);
-    let text = || format!("dry run: {name} would be submitted with {tasks}{finish}\n{more}");
+    let name = plan.name();
+    let proviso = plan.proviso();
+    let text =
+        || format!("dry run: {name} would be submitted with {tasks}{finish}{proviso}\n{more}");
     context.out.show(&Json(taken), text, Vec::new)?;
 
     Ok(Exit::Well)

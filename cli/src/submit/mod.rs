@@ -15,7 +15,7 @@ mod tree;
 pub(crate) use error::BuildError;
 pub(crate) use jobfile::read as read_job_file;
 pub(crate) use plan::{SubmitPlan, new_tasks, no_limits, plan};
-pub(crate) use policy::{known as known_policy, nearest};
+pub(crate) use policy::{holds_disclosed, known as known_policy, nearest};
 
 /// Checks whether `bytes` are a job file.
 ///

@@ -146,6 +146,22 @@ impl SubmitPlan {
         &self.asked
     }
 
+    /// Says when its disclosed tasks run, to stand behind a predicted end; nothing of other tasks.
+    pub(crate) fn proviso(&self) -> &'static str {
+        match (self.disclosed, self.waits_for_requests()) {
+            (false, _) => "",
+            (true, true) => "; its tasks start once they are requested (deskgrid request)",
+            (true, false) => {
+                "; its tasks run while none that somebody waits for would use their slots (deskgrid request makes them go first)"
+            }
+        }
+    }
+
+    /// Whether its tasks are disclosed, and its policy starts none before it is requested.
+    pub(crate) fn waits_for_requests(&self) -> bool {
+        self.disclosed && policy::holds_disclosed(&self.spec.rules.policy)
+    }
+
     /// Whether it says how long its tasks take.
     pub(crate) fn estimated(&self) -> bool {
         self.spec.rules.estimate.is_some() || !self.asked.estimates.is_empty()

@@ -53,6 +53,11 @@ pub(crate) fn learns_limits(policy: &str) -> bool {
     scheduler::policy::parse(policy).is_ok_and(|row| row.limits.learns())
 }
 
+/// Returns whether the policy starts disclosed tasks only once they are requested.
+pub(crate) fn holds_disclosed(policy: &str) -> bool {
+    scheduler::policy::parse(policy).is_ok_and(|row| row.holds_disclosed())
+}
+
 /// The fewest letters for which a name is suggested: one or two letters are like too many names.
 const SHORTEST_LIKE: usize = 3;
 

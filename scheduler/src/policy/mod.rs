@@ -101,6 +101,13 @@ impl Policy {
             .is_some_and(|answer| answer.disclosed != ordering::Disclosed::AsRequested)
     }
 
+    /// Whether it starts disclosed tasks only once they are requested.
+    pub fn holds_disclosed(&self) -> bool {
+        self.ordering
+            .batchactive()
+            .is_some_and(|answer| answer.disclosed == ordering::Disclosed::Held)
+    }
+
     /// Returns the six questions, each with this policy's answer.
     pub fn answers(&self) -> [(&'static str, &'static str); 6] {
         [

@@ -539,6 +539,19 @@ fn the_file_of_a_stream_is_checked_for_each_item() {
 }
 
 #[test]
+fn a_disclosed_job_says_when_its_tasks_run() {
+    let desk = Desk::new();
+    let said = |words: &[&str]| desk.submit(words).unwrap().proviso();
+    assert_eq!(said(&["run"]), "");
+    assert_eq!(said(&["--noop"]), "");
+
+    let idle = said(&["--disclose", "--noop"]);
+    assert!(idle.contains("while none that somebody waits for"), "{idle}");
+    let held = said(&["--disclose", "--policy", "INTERACTIVE-FCFS", "run"]);
+    assert!(held.contains("start once they are requested"), "{held}");
+}
+
+#[test]
 fn a_directory_for_each_task_is_said_to_be_one_whatever_its_name_is_to_be() {
     let desk = Desk::new();
     let dir = desk.path("data");

@@ -211,6 +211,15 @@ fn a_dry_run_says_when_the_job_would_be_done_or_what_is_missing_to_know_it() {
         "{said}"
     );
 
+    let disclosed = known(&["--dry-run", "--disclose"]);
+    let said = grid.deskgrid(disclosed).expect_code(0).stdout;
+    let whole = said.contains("; expected to finish in ") && said.contains("; its tasks run while");
+    assert!(whole, "{said}");
+    let held = known(&["--dry-run", "--disclose", "--policy", "INTERACTIVE-FCFS"]);
+    let said = grid.deskgrid(held).expect_code(0).stdout;
+    let whole = said.contains("with 9 tasks; its tasks start once they are requested");
+    assert!(whole, "{said}");
+
     let needs = known(&["--dry-run", "--needs", "gpu=4"]);
     let nowhere = grid.deskgrid(needs).expect_code(0);
     assert!(
