@@ -444,6 +444,9 @@ mod tests {
         assert_eq!(refused(RefusalCode::NotAdmitted), 5);
         assert_eq!(refused(RefusalCode::NotFound), 1);
         assert_eq!(refused(RefusalCode::Invalid), 2);
+        // What is beyond a limit is taken another time: 5 is for deadlines alone.
+        assert_eq!(refused(RefusalCode::Conflict), 1);
+        assert_eq!(refused(RefusalCode::Unavailable), 1);
 
         let unreachable = LinkError::Unreachable {
             master: "h:1".into(),

@@ -75,7 +75,7 @@ Start here:
 
 Exit codes:
   0  all well                               4  timed out
-  1  deskgrid's own error                   5  refused
+  1  own error, or not as things stand      5  refused: no promise of the deadline
   2  usage                                  6  not authorised
   3  some tasks failed or were cancelled    7  master unreachable";
 
