@@ -34,6 +34,14 @@ fn hosts_of_one_owner_cannot_outvote_others_and_open_results_survive_the_master(
     grid.deskgrid(["host", "owner", "h3", "ann"]).expect_code(6);
     assert_eq!(grid.json(["host", "info", "h1"])["belongs_to"], "ann");
 
+    // Three hosts, and two owners.
+    let beyond = ["submit", "--dry-run", "--quorum", "3", "--", "true"];
+    let warned = grid.deskgrid(beyond).expect_code(0).stderr;
+    assert!(
+        warned.contains("3 results of different") && warned.contains("belong to 2 owners"),
+        "{warned}"
+    );
+
     let script = "case $DESKGRID_HOST in h1|h2) echo wrong;; *) echo right;; esac";
     let bag = grid.submit(["--quorum", "2", "--", "sh", "-c", script]);
     let task = format!("{bag}.1");
