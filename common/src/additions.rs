@@ -63,7 +63,9 @@ impl BadAddition {
             BadAddition::There(_) => {
                 "leave out the numbers that the job has: deskgrid task list JOB shows them"
             }
-            BadAddition::NoItems => "--each-line F, or --from-json F, with an item for each new task",
+            BadAddition::NoItems => {
+                "--each-line F, or --from-json F, with an item for each new task"
+            }
             BadAddition::Items => "--array 101-200, or no list at all for one more task",
             BadAddition::TooMany(_) => "add fewer, and submit the others as a job of their own",
             BadAddition::TooManyRanges(_) => {

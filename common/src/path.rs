@@ -326,7 +326,15 @@ mod tests {
 
         // Names that are found only when the task has run may be odd, and so may those of directories.
         for pattern in [
-            "out.txt", "a/", "a:b/", "a:*", "**", "..x/a..b", "{a,b}/c", "x[[]1[]].png", r"a[\]b",
+            "out.txt",
+            "a/",
+            "a:b/",
+            "a:*",
+            "**",
+            "..x/a..b",
+            "{a,b}/c",
+            "x[[]1[]].png",
+            r"a[\]b",
         ] {
             assert_eq!(check_output(pattern), Ok(()), "{pattern}");
         }

@@ -170,7 +170,10 @@ impl TasksBody {
             }
             (Some(_), false) => {
                 let hint = "`items` where the job's tasks have items, else `array`";
-                return Err(Problem::senseless("`array` and `items` are both given", hint));
+                return Err(Problem::senseless(
+                    "`array` and `items` are both given",
+                    hint,
+                ));
             }
         };
 

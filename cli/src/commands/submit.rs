@@ -173,6 +173,7 @@ fn too_few_owners<'a>(
         hosts.map(|(host, owner)| owner.ok_or(host)).collect();
     let there = owners.len() as u64;
     let few = (1..u64::from(quorum)).contains(&there);
+
     few.then(|| {
         format!(
             "its tasks will wait until hosts of more owners join: {quorum} results of different owners' hosts must agree, \

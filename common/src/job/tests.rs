@@ -380,13 +380,7 @@ fn a_quorum_of_nonsense_is_refused_and_ways_to_compare_are_read() {
         Ok(Compare::Floats(Tolerance::new(1e-6).unwrap()))
     );
 
-    for text in [
-        "bytes",
-        "program",
-        "float:0.0",
-        "float:0.05",
-        "float:1e-6",
-    ] {
+    for text in ["bytes", "program", "float:0.0", "float:0.05", "float:1e-6"] {
         let read: Compare = text.parse().unwrap();
         assert_eq!(read.to_string(), text);
     }

@@ -546,7 +546,10 @@ fn a_disclosed_job_says_when_its_tasks_run() {
     assert_eq!(said(&["--noop"]), "");
 
     let idle = said(&["--disclose", "--noop"]);
-    assert!(idle.contains("while none that somebody waits for"), "{idle}");
+    assert!(
+        idle.contains("while none that somebody waits for"),
+        "{idle}"
+    );
     let held = said(&["--disclose", "--policy", "INTERACTIVE-FCFS", "run"]);
     assert!(held.contains("start once they are requested"), "{held}");
 }
