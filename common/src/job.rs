@@ -269,7 +269,7 @@ pub struct Rules {
     /// The number of times that a task whose attempt failed is tried again.
     pub retries: u32,
     /// The number of executing attempts of a task that may be lost with their hosts before it
-    /// counts as failed.
+    /// counts as failed; also of those given back for memory of which nobody can tell what they held.
     pub max_losses: u32,
     /// The longest run time of one attempt, without suspensions.
     pub timeout: Option<Span>,

@@ -11,8 +11,8 @@ use common::attempt::{HeldAttempt, Phase, Spent};
 use common::checkpoint::Saving;
 use common::host::{HostFacts, Status};
 use common::needs::Capacity;
-use common::wire::Versions;
 use common::wire::worker::{Delivery, ToMaster, ToWorker};
+use common::wire::{Versions, WEIGHING_VERSION};
 use common::{AttemptId, Completion, Span, Time};
 
 pub use crate::elsewhere::Highest;
@@ -98,6 +98,8 @@ pub struct Engine {
     /// was said while the attempt still ran, as far as the master knew.
     greeted: BTreeSet<AttemptId>,
     connected: bool,
+    /// Whether the master understands what attempts held that are given back for memory.
+    weighs_for_master: bool,
     actions: Vec<Action>,
 }
 
@@ -126,6 +128,7 @@ impl Engine {
             backlog,
             greeted: BTreeSet::new(),
             connected: false,
+            weighs_for_master: false,
             actions,
         }
     }
@@ -261,7 +264,10 @@ impl Engine {
 
     fn on_message(&mut self, now: Time, message: ToWorker, out: &mut Vec<EngineOutput>) {
         let event = match message {
-            ToWorker::Welcome { abandon, .. } => {
+            ToWorker::Welcome {
+                abandon, version, ..
+            } => {
+                self.weighs_for_master = version >= WEIGHING_VERSION;
                 self.abandon(now, abandon, out);
                 self.backlog = self.machine.ended().iter().copied().collect();
                 self.read_backlog(out);
@@ -374,6 +380,10 @@ impl Engine {
                     out.push(EngineOutput::Say(ToMaster::Spent(spent)));
                     out.push(EngineOutput::Act(Action::Spent(spent)));
                 }
+                Action::Weighed(attempt, bytes) if self.weighs_for_master => {
+                    out.push(EngineOutput::Say(ToMaster::Weighed { attempt, bytes }));
+                }
+                Action::Weighed(..) => {}
                 Action::Relieved(attempts) => {
                     tracing::warn!(
                         count = attempts.len(),
@@ -572,6 +582,40 @@ mod tests {
                 ] if *attempts == [id(1)] && spent.attempt == id(1)
             );
             assert!(said, "{greeted}: {out:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_master_that_understands_it_is_told_what_an_attempt_held() {
+        for version in [WEIGHING_VERSION - 1, WEIGHING_VERSION] {
+            let mut engine = engine(true).weighing(Capacity {
+                cores: 1,
+                memory_mib: 1 << 10,
+                gpus: 0,
+            });
+            let mut greeting = welcome(&[]);
+            if let EngineInput::Said(ToWorker::Welcome { version: said, .. }) = &mut greeting {
+                *said = version;
+            }
+            forgets(&mut engine, greeting);
+
+            let evicted = Decision::Evict(YieldReason::LowMemory);
+            happens(&mut engine, MachineEvent::Decided(evicted));
+            happens(&mut engine, MachineEvent::Measured(id(1), Some(7)));
+            happens(&mut engine, MachineEvent::Exited(id(1)));
+            let ending = Box::new(AttemptEnding::bare(Outcome::Signalled(9)));
+            let ended = EngineInput::Happened(MachineEvent::Ended(id(1), ending));
+            let mut out = Vec::new();
+            engine.step(Time(3), ended, &mut out);
+
+            let told = out.iter().filter(|output| {
+                matches!(
+                    output,
+                    EngineOutput::Say(ToMaster::Weighed { attempt, bytes: Some(7) }) if *attempt == id(1)
+                )
+            });
+            let understands = version == WEIGHING_VERSION;
+            assert_eq!(told.count(), usize::from(understands), "{out:?}");
         }
     }
 

@@ -28,6 +28,7 @@ use common::wire::worker::{Assignment, Command, Errand};
 use common::{AttemptId, Completion, Outcome, Span, Time};
 
 use crate::owner::policy::Decision;
+use giving_back::{BackReason, give_back_ended};
 use run::{EndCause, RunningCommand};
 use weighing::Weighing;
 
@@ -149,6 +150,9 @@ pub enum Action {
     Return(Vec<AttemptId>, String),
     /// Tell the master the time spent by one that was given back.
     Spent(Spent),
+    /// Tell the master what the one held that is given back next, since memory is short; `None` where
+    /// that cannot be told.
+    Weighed(AttemptId, Option<u64>),
     /// Save a checkpoint once its command has ended.
     Save(AttemptId),
     /// Find out how much memory its processes hold, for [`MachineEvent::Measured`].
@@ -744,16 +748,12 @@ impl Machine {
             EndCause::Stopped => ending.outcome = Outcome::Stopped,
             EndCause::HeldTooMuch(bytes) => ending.outcome = self.held_too_much(bytes),
             EndCause::Returned(why) => {
-                let spent = Spent {
-                    attempt: id,
-                    ran: run.ran(now),
-                    suspended: run.suspended(now),
-                    cpu: ending.cpu,
-                };
-                actions.push(Action::Discard(Box::new(ending)));
-                actions.push(Action::Return(vec![id], why.to_string()));
-                actions.push(Action::Spent(spent));
-                return;
+                return give_back_ended((now, id), run, why, ending, actions);
+            }
+            EndCause::Weighed(bytes) => {
+                actions.push(Action::Weighed(id, bytes));
+                let why = BackReason::Memory;
+                return give_back_ended((now, id), run, why, ending, actions);
             }
         }
 

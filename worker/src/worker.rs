@@ -782,6 +782,7 @@ impl Shell {
             Action::Spool(_) | Action::Forget(_) | Action::Saving(..) => {}
             Action::Return(..)
             | Action::Spent(_)
+            | Action::Weighed(..)
             | Action::Report(_)
             | Action::Owner(_)
             | Action::Closing => {}

@@ -28,7 +28,7 @@ pub const ALPN_PEER: &[u8] = b"deskgrid-peer/1";
 
 /// The message version that this program speaks. It is raised with every change to a message after
 /// a release.
-pub const WIRE_VERSION: u16 = 5;
+pub const WIRE_VERSION: u16 = 6;
 /// The oldest message version that this program still understands.
 pub const OLDEST_WIRE_VERSION: u16 = 1;
 /// The message version from which on workers take settings from the master, and clients store them
@@ -41,6 +41,8 @@ pub const UPDATE_VERSION: u16 = 3;
 pub const RUNNING_VERSION: u16 = 4;
 /// The message version from which on clients are told what the tasks of a job run.
 pub const WORK_VERSION: u16 = 5;
+/// The message version from which on workers tell what attempts held that they give back for memory.
+pub const WEIGHING_VERSION: u16 = 6;
 
 /// The message versions that one end understands, and its program version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -114,6 +114,14 @@ pub enum ToMaster {
     /// What has become of an update here: in answer to [`ToWorker::Update`], and after the welcome where
     /// one runs or was rolled back. From [`UPDATE_VERSION`](super::UPDATE_VERSION) on.
     Update(UpdateAnswer),
+    /// An attempt is given back next, since memory was short while it was suspended. From
+    /// [`WEIGHING_VERSION`](super::WEIGHING_VERSION) on.
+    Weighed {
+        /// The attempt.
+        attempt: AttemptId,
+        /// The bytes of memory that it held; `None` where that could not be told.
+        bytes: Option<u64>,
+    },
 }
 
 /// A completion on its way to the master.

@@ -360,6 +360,10 @@ impl Core {
             Settled::Failed(attempt, why) => format!("attempt {} {why}", attempt.number),
             Settled::NoQuorum(n) => format!("there are {n} results, and too few of them agree"),
             Settled::LostTooOften(n) => format!("its host was lost under it {n} times"),
+            Settled::CrowdedOut(n) => format!(
+                "hosts gave it back {n} times, since they were short of memory while it was suspended; with --needs \
+                 mem=SIZE it goes only to hosts that lend as much, and --max-losses bounds such returns"
+            ),
         };
 
         tracing::info!(%task, why, "failed");

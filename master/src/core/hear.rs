@@ -146,6 +146,15 @@ impl Core {
                 tracing::debug!(%host, count = attempts.len(), why, "returned");
                 self.on_event(host, session, Event::AttemptsReturned { host, attempts })
             }
+            ToMaster::Weighed { attempt, bytes } => {
+                tracing::debug!(%host, %attempt, ?bytes, "weighed");
+                let weighed = Event::AttemptWeighed {
+                    host,
+                    attempt,
+                    bytes,
+                };
+                self.on_event(host, session, weighed)
+            }
             ToMaster::Owner(owner) => {
                 self.on_event(host, session, Event::OwnerChanged { host, owner })
             }

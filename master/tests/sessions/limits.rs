@@ -1,5 +1,8 @@
 //! What one peer may take of the master: jobs, bytes, connections, and nobody else's turn.
 
+#[path = "memory.rs"]
+mod memory;
+
 use common::wire::client::Addition;
 use common::{NewTasks, SubmitOptions, TaskId};
 

@@ -483,6 +483,9 @@ impl Scheduler {
             TaskRecord { losses, .. } if *losses > job.rules.max_losses => {
                 Some(Settled::LostTooOften(*losses))
             }
+            TaskRecord { crowded_out, .. } if *crowded_out > job.rules.max_losses => {
+                Some(Settled::CrowdedOut(*crowded_out))
+            }
             _ => {
                 job.requeue(
                     index,

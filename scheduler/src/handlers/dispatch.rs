@@ -33,6 +33,7 @@ impl Scheduler {
         self.let_lapse();
         self.expect_anew(fx);
         self.release_saved();
+        self.count_memory_anew();
         self.tend_gangs(fx);
         let yielded = self.place_promised(true, fx);
         self.place_waiting(fx);

@@ -6,6 +6,7 @@
 //!   left, then short tasks are prefetched. `Starter` holds the references that starting an attempt
 //!   needs.
 //! - [`lookahead`]: how deskgrid's own policy starts attempts.
+//! - [`memory`]: what tasks count as that were given back for memory.
 //! - [`moves`]: how a task that keeps its state leaves a host whose owner is there.
 //! - [`parking`]: jobs that no known host could ever run.
 //! - [`saving`]: how tasks that need more than a slot come to it.
@@ -20,6 +21,7 @@ pub(crate) mod dispatch;
 pub(crate) mod hosts;
 pub(crate) mod jobs;
 pub(crate) mod lookahead;
+pub(crate) mod memory;
 pub(crate) mod moves;
 pub(crate) mod parking;
 pub(crate) mod saving;

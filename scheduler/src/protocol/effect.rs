@@ -421,6 +421,9 @@ pub enum Settled {
     LostTooOften(u32),
     /// It has this many results, and too few of them agree.
     NoQuorum(u32),
+    /// This many attempts were given back since memory was short, and nothing was learned from them: more than the
+    /// losses that the job allows.
+    CrowdedOut(u32),
 }
 
 /// The use made of a delivered completion.

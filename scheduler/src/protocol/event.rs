@@ -268,6 +268,16 @@ pub enum Event {
         /// The processor time of its whole process tree.
         cpu: Span,
     },
+    /// An attempt is given back next, since memory was short while it was suspended: its
+    /// [`Event::AttemptsReturned`] follows.
+    AttemptWeighed {
+        /// The host that holds it.
+        host: HostId,
+        /// The attempt.
+        attempt: AttemptId,
+        /// The bytes of memory that it held; `None` where that could not be told.
+        bytes: Option<u64>,
+    },
 }
 
 /// A job, as far as the scheduler needs to know it.

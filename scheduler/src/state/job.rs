@@ -30,6 +30,7 @@ use crate::state::after::Waits;
 use crate::state::blame::Blame;
 use crate::state::gang::{Gang, KeptSlot};
 use crate::state::host::{Host, Hosts};
+use crate::state::memory::HeldMemory;
 use crate::state::pool::PoolId;
 use crate::state::promise::{Promise, Slack};
 use crate::state::question::{OpenVotes, mark};
@@ -55,8 +56,10 @@ pub(crate) struct Job {
     pub(crate) rules: Rules,
     pub(crate) policy: Policy,
     pub(crate) rank: Rank,
-    /// The `Demand` of each attempt, as in `rules`.
+    /// The `Demand` of each attempt, as in `rules`, which has what was learned instead of what was asked for.
     pub(crate) demand: Demand,
+    /// The most that an attempt of it held when memory was short, where any was given back for that.
+    pub(crate) held: Option<HeldMemory>,
     /// The hosts that suit it, where it has needs and they are kept apart.
     pub(crate) pool: Option<PoolId>,
     /// The host whose room is saved up for its next task.
@@ -145,6 +148,8 @@ pub(crate) struct TaskRecord {
     pub(crate) failed_on: Vec<(HostId, bool)>,
     /// Executing attempts lost.
     pub(crate) losses: u32,
+    /// Attempts given back since memory was short, of which nothing was learned.
+    pub(crate) crowded_out: u32,
     /// Oldest first.
     pub(crate) live: SmallVec<[LiveCopy; 1]>,
     /// Oldest first.
@@ -309,6 +314,7 @@ impl Job {
     pub(crate) fn new(rules: Rules, policy: Policy, rank: Rank, tasks: IdSet) -> Self {
         Self {
             demand: rules.needs.takes,
+            held: None,
             rules,
             policy,
             rank,
@@ -870,7 +876,7 @@ impl Job {
 impl TaskRecord {
     /// Whether it failed or was lost too often to be started once more: what is live goes on alone.
     pub(crate) fn is_spent(&self, rules: &Rules) -> bool {
-        self.failures > rules.retries || self.losses > rules.max_losses
+        self.failures > rules.retries || self.losses.max(self.crowded_out) > rules.max_losses
     }
 
     pub(crate) fn state(&self) -> TaskState {
@@ -898,6 +904,8 @@ pub(crate) struct Jobs {
     pub(crate) followers: BTreeMap<JobId, BTreeSet<JobId>>,
     /// Jobs that stand in no queue, since no known host meets their needs.
     pub(crate) parked: BTreeSet<JobId>,
+    /// Jobs of which it was learned how much memory attempts hold.
+    pub(crate) held: BTreeSet<JobId>,
     /// Gangs that are not settled and wait for no other job.
     pub(crate) gangs: BTreeSet<JobId>,
     /// The slots reserved for ranks of waiting gangs, one entry for each rank.

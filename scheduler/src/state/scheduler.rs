@@ -207,6 +207,11 @@ impl Scheduler {
             Event::HostDrained { host } => self.on_host_drained(host, true),
             Event::HostUndrained { host } => self.on_host_drained(host, false),
             Event::AttemptUsed { host, attempt, cpu } => self.on_attempt_used(host, attempt, cpu),
+            Event::AttemptWeighed {
+                host,
+                attempt,
+                bytes,
+            } => self.on_attempt_weighed(host, attempt, bytes),
             Event::AttemptEnded {
                 host,
                 attempt,

@@ -172,7 +172,11 @@ impl Scheduler {
                 .why_nowhere(&job.rules.needs)
                 .or_else(|| self.why_too_few_owners(job))
                 .or_else(|| self.why_together(id, job, now));
-            tasks.push((why.unwrap_or_else(|| self.why_no_slot()), waiting));
+            let mut why = why.unwrap_or_else(|| self.why_no_slot());
+            if let Some(larger) = job.why_larger() {
+                why = format!("{why}; {larger}");
+            }
+            tasks.push((why, waiting));
         }
 
         tasks.extend(self.made_room(job));

@@ -8,6 +8,7 @@
 )]
 
 mod blame;
+mod crowded;
 mod deadlines;
 mod explaining;
 mod foreseen;

@@ -1012,6 +1012,14 @@ impl Model {
                 job.pardoned = false;
             }
             Settled::NoQuorum(_) => panic!("no job here compares results"),
+            Settled::CrowdedOut(n) => {
+                assert!(
+                    *n > job.rules.max_losses,
+                    "charges: {task} was given back {n} times only"
+                );
+                job.failed.insert(task.index);
+                job.pardoned = false;
+            }
             Settled::LostTooOften(n) => {
                 assert_eq!(job.losses.get(&task.index), Some(n));
                 assert!(

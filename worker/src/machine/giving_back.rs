@@ -3,11 +3,12 @@
 
 use std::fmt;
 
+use common::attempt::Spent;
 use common::host::YieldReason;
 use common::{AttemptId, Span, Time};
 
-use super::run::EndCause;
-use super::{Action, Decision, Machine, save_and_end};
+use super::run::{EndCause, RunningCommand};
+use super::{Action, AttemptEnding, Decision, Machine, save_and_end};
 
 /// The reason why an attempt is given back, for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,4 +105,24 @@ impl Machine {
             }
         }
     }
+}
+
+/// Gives back an attempt whose command has ended for that.
+pub(super) fn give_back_ended(
+    (now, id): (Time, AttemptId),
+    run: &RunningCommand,
+    why: BackReason,
+    ending: AttemptEnding,
+    actions: &mut Vec<Action>,
+) {
+    let spent = Spent {
+        attempt: id,
+        ran: run.ran(now),
+        suspended: run.suspended(now),
+        cpu: ending.cpu,
+    };
+
+    actions.push(Action::Discard(Box::new(ending)));
+    actions.push(Action::Return(vec![id], why.to_string()));
+    actions.push(Action::Spent(spent));
 }

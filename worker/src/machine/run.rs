@@ -17,6 +17,8 @@ pub(super) enum EndCause {
     HeldTooMuch(u64),
     /// The worker gives it back, for this reason.
     Returned(BackReason),
+    /// The worker gives it back since memory is short, and it held so many bytes; `None` where that cannot be told.
+    Weighed(Option<u64>),
 }
 
 /// A command that runs, is frozen, or has just ended.

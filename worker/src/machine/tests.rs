@@ -163,6 +163,7 @@ impl World {
                 "{id} saved"
             ),
             Action::Spent(spent) => assert_eq!(self.fates[&spent.attempt], Fate::Returned),
+            Action::Weighed(id, _) => assert!(!self.fates.contains_key(id), "{id} has left"),
             Action::Measure(id) => assert_eq!(
                 self.places[id],
                 Place::Running { frozen: true },

@@ -35,8 +35,11 @@ impl Weighing {
 impl Machine {
     /// Begins to give back what is frozen, since it keeps memory from the owner's programs.
     pub(super) fn evict(&mut self, now: Time, actions: &mut Vec<Action>) {
-        if !self.weighs || self.lends.memory_mib == u32::MAX {
+        if !self.weighs {
             return self.return_frozen(now, None, actions);
+        }
+        if self.lends.memory_mib == u32::MAX {
+            return self.return_weighed(now, &BTreeMap::new(), actions);
         }
 
         let open = self
@@ -90,9 +93,25 @@ impl Machine {
         let left = rest.try_fold(0_u64, |sum, held| Some(sum.saturating_add(*held?)));
 
         if ended.is_empty() || left.is_none_or(|left| left > most) {
-            self.return_frozen(now, None, actions);
+            self.return_weighed(now, &weighing.held, actions);
         } else {
             actions.push(Action::Relieved(ended));
+        }
+    }
+
+    /// Ends and gives back all frozen attempts, each after a checkpoint and with what is known of the memory that it
+    /// holds: the master does not put as much of it on one host again.
+    fn return_weighed(
+        &mut self,
+        now: Time,
+        held: &BTreeMap<AttemptId, u64>,
+        actions: &mut Vec<Action>,
+    ) {
+        for (id, run) in &mut self.running {
+            if run.frozen() && run.verdict == EndCause::Open {
+                let cause = EndCause::Weighed(held.get(id).copied());
+                save_and_end((*id, run), cause, now + self.grace, actions);
+            }
         }
     }
 

@@ -119,9 +119,24 @@ pub(super) async fn a_task_that_fills_the_memory_fails_and_the_one_beside_it_goe
 
     // It holds little: nobody fails for it.
     leave(proc.path(), 1);
+    let mut weighed = Vec::new();
     let returned = worker.until(|message| match message {
+        ToMaster::Weighed { attempt, bytes } => {
+            weighed.push((attempt, bytes));
+            None
+        }
         ToMaster::Returned { attempts, .. } => Some(attempts),
         _ => None,
     });
     assert_eq!(returned.await, [small]);
+
+    // Before that it is told what it held, if the look was not too slow.
+    let [(attempt, bytes)] = weighed[..] else {
+        panic!("{weighed:?}")
+    };
+    assert_eq!(attempt, small);
+    assert!(
+        bytes.is_none_or(|bytes| (1..LENT << 20).contains(&bytes)),
+        "{bytes:?}"
+    );
 }

@@ -144,3 +144,50 @@ fn memory_that_comes_back_while_it_is_measured_ends_nothing() {
     }
     assert_eq!(world.machine.next_wakeup(), None);
 }
+
+/// Ends a command that was killed, and returns what the master is told of that.
+fn dies(world: &mut World, index: u32) -> Vec<Action> {
+    world.places.remove(&id(index));
+    assert!(world.doomed.remove(&id(index)), "it was killed");
+    let ending = Box::new(AttemptEnding::bare(Outcome::Signalled(9)));
+    let mut said = world.tell(MachineEvent::Ended(id(index), ending));
+    said.retain(|action| matches!(action, Action::Weighed(..) | Action::Return(..)));
+    said
+}
+
+/// What the master is told of an attempt that is given back for memory.
+fn given_back(index: u32, held: Option<u64>) -> [Action; 2] {
+    let why = "the owner's programs need the memory".to_owned();
+    [
+        Action::Weighed(id(index), held),
+        Action::Return(vec![id(index)], why),
+    ]
+}
+
+#[test]
+fn what_attempts_held_is_told_just_before_they_are_given_back_for_memory() {
+    let mut world = evicted();
+    let known = [(1, Some(GIB)), (2, Some(3 * GIB)), (3, None)];
+    for (index, bytes) in known {
+        holds(&mut world, index, bytes);
+    }
+    for (index, bytes) in known {
+        assert_eq!(dies(&mut world, index), given_back(index, bytes));
+    }
+
+    // The memory of the host is unknown.
+    let mut world = busy(1, None);
+    world.machine.weigh();
+    world.tell(MachineEvent::Decided(EVICTED));
+    assert_eq!(dies(&mut world, 1), given_back(1, None));
+}
+
+#[test]
+fn nothing_is_told_of_memory_that_did_not_cause_the_return() {
+    let mut world = busy(1, Some(Span::from_secs(600)));
+    world.weigh();
+    world.tell(MachineEvent::Decided(Decision::Freeze(YieldReason::InUse)));
+    world.play(&Op::Pass(600));
+    let said = dies(&mut world, 1);
+    assert!(matches!(said[..], [Action::Return(..)]), "{said:?}");
+}

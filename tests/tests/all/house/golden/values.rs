@@ -54,7 +54,7 @@ variants!(GET_REPLIES, name_of_get_reply: GetReply { Found, Refused, Waits, At }
 variants!(PUT_REPLIES, put_reply_name: PutReply { Resume, Stored, Refused });
 variants!(TO_MASTER, to_master_name: ToMaster {
     Hello, Heartbeat, Phases, Delivered, Returned, Owner, Checkpoint, Leaving, Closing, Recorded, Instance, Spent, Lent, Alive, Words,
-    Shares, Fetched, Site, Update,
+    Shares, Fetched, Site, Update, Weighed,
 });
 variants!(TO_WORKER, to_worker_name: ToWorker {
     Welcome, Refused, Assign, Stop, Acknowledged, Beat, Goodbye, Kept, AssignTogether, Begin, Hold, Yield, SendEvery, Tail, Serve, Unserve, Site,
@@ -359,6 +359,10 @@ pub(super) fn to_master() -> Vec<ToMaster> {
         super::peers::fetched(blob(7).hash),
         super::site::to_master(),
         super::updates::to_master(),
+        ToMaster::Weighed {
+            attempt: attempt(),
+            bytes: Some(3 << 30),
+        },
     ]
 }
 

@@ -1,0 +1,135 @@
+//! Attempts that are given back since memory is short. Where it is known what one held, the tasks of
+//! its job count as that much from then on, so that no host gets more of them than it lends memory for. Where
+//! it is not known, or the demand of the job cannot change, the returns of each task are counted, and
+//! bounded by the losses that the job allows.
+
+use common::{AttemptId, HostId, JobId};
+
+use crate::state::host::Host;
+use crate::state::scheduler::Scheduler;
+
+impl Scheduler {
+    /// Notes what an attempt held that its host gives back next.
+    pub(crate) fn on_attempt_weighed(
+        &mut self,
+        id: HostId,
+        attempt: AttemptId,
+        bytes: Option<u64>,
+    ) {
+        let Some(host) = self.hosts.table.get(&id) else {
+            return;
+        };
+        let load = host.books.get(&attempt);
+        if load.is_none_or(|load| load.stopping) {
+            return;
+        }
+        let Some(job) = self.jobs.table.get_mut(&attempt.task.job) else {
+            return;
+        };
+
+        match bytes.filter(|_| job.learns_memory()) {
+            Some(bytes) => {
+                // What holds more than is lent is not given back: it fails.
+                let lent = u64::from(host.offers.capacity.memory_mib) << 20;
+                job.note_held(bytes.min(lent));
+                self.jobs.held.insert(attempt.task.job);
+                self.count_memory(attempt.task.job);
+            }
+            None => {
+                if let Some(record) = job.records.at_mut(&attempt.task.index) {
+                    record.crowded_out = record.crowded_out.saturating_add(1);
+                }
+            }
+        }
+    }
+
+    /// Computes anew what tasks count as that were found to hold much, where hosts came or went: a task that
+    /// fits no host which takes work is tried alone on the largest one.
+    pub(crate) fn count_memory_anew(&mut self) {
+        if self.jobs.held.is_empty() {
+            return;
+        }
+
+        let known = self.hosts_known();
+        let index = &self.hosts.index;
+        let jobs = &mut self.jobs;
+        let mut due = Vec::new();
+        jobs.held.retain(|id| {
+            let Some(job) = jobs.table.get(id) else {
+                return false;
+            };
+            let held = job.held.filter(|_| job.waiting() > 0);
+            let Some(held) = held else { return true };
+
+            let small = job.demand.memory_mib < held.demand_mib(u32::MAX);
+            let usable = index.places(job.pool).usable_slots;
+            let nowhere = job.pool.is_none() || usable == 0;
+            if small && held.looked != known || nowhere && !index.all.ready.is_empty() {
+                due.push(*id);
+            }
+            true
+        });
+
+        for id in due {
+            self.count_memory(id);
+        }
+    }
+
+    /// Has the tasks of this job count as what its attempts held, as far as a host that takes work lends so much.
+    fn count_memory(&mut self, id: JobId) {
+        let known = self.hosts_known();
+        let job = self.jobs.table.get_mut(&id);
+        let Some(job) = job.filter(|job| job.learns_memory()) else {
+            return;
+        };
+        let Some(held) = &mut job.held else { return };
+        held.looked = known;
+
+        let held = *held;
+        let asked = held.asked(&job.rules.needs);
+        let before = job.demand.memory_mib;
+        let suits = |host: &&Host| host.takes_work() && host.suits(&asked);
+        let lends = |host: &Host| {
+            let one = host.offers.task_memory_mib;
+            host.offers.capacity.memory_mib.min(one)
+        };
+        let most = self.hosts.table.values().filter(suits).map(lends).max();
+        let demand = most.map_or(before, |most| held.demand_mib(most));
+
+        if demand != before {
+            self.set_memory(id, demand);
+        }
+    }
+
+    /// Returns what changes whenever the hosts that take work do, but for a few that come as others go.
+    fn hosts_known(&self) -> (u64, u64) {
+        let index = &self.hosts.index;
+        (index.offered, index.all.usable_slots)
+    }
+
+    /// Sets the memory that each task of a job counts as, in MiB, and moves the job to the pool of that.
+    fn set_memory(&mut self, id: JobId, memory_mib: u32) {
+        let saved = self.jobs.table.get(&id).and_then(|job| job.saves);
+        if let Some(host) = saved {
+            self.release_saved_for(id, host);
+        }
+        let Some(job) = self.jobs.table.get_mut(&id) else {
+            return;
+        };
+
+        // It leaves its queue, which is that of its pool, and comes back to another one.
+        job.parked = true;
+        self.jobs.lines.sync(job);
+        job.rules.needs.takes.memory_mib = memory_mib;
+        job.demand = job.rules.needs.takes;
+
+        self.hosts.index.pools.leave(job.pool);
+        job.pool = self.hosts.pool(&job.rules.needs, self.now);
+        job.saves = None;
+        job.looked = 0;
+
+        job.parked = false;
+        self.jobs.parked.remove(&id);
+        self.jobs.lines.sync(job);
+    }
+}
