@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use apart::UnpackedEntries;
 use common::TaskId;
 use common::attempt::APART_ARCHIVE;
 use common::content::{BlobRef, Content};
@@ -23,6 +24,7 @@ use common::wire::RefusalCode;
 use earlier::EarlierFiles;
 use link::LinkError;
 use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
 use unfinished::UnfinishedTasks;
 
 use super::cat::note_removed;
@@ -157,6 +159,7 @@ impl WantedFile {
 #[derive(Serialize)]
 struct Fetched {
     job: u32,
+    #[serde(serialize_with = "path_text")]
     into: PathBuf,
     files: Vec<FetchedFile>,
     /// The numbers of the tasks that have not finished well, by state.
@@ -176,11 +179,12 @@ struct FetchedWarning {
     archive: Option<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Debug, Clone, Serialize)]
 struct FetchedFile {
     task: String,
     /// The state of the task.
     state: String,
+    #[serde(flatten, serialize_with = "path_fields")]
     path: PathBuf,
     bytes: u64,
     /// Whether the same file existed before.
@@ -188,6 +192,24 @@ struct FetchedFile {
     /// The number of files, links and directories that were unpacked from it. It is removed then.
     #[serde(skip_serializing_if = "Option::is_none")]
     unpacked: Option<usize>,
+    /// The target of a symbolic link, as text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    link: Option<String>,
+}
+
+/// Writes a path as text, which has U+FFFD for what is not UTF-8.
+fn path_text<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&path.to_string_lossy())
+}
+
+/// Writes a path as `path`, and its bytes as `path_bytes` where the text does not have all of it.
+fn path_fields<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+    let mut fields = to.serialize_map(None)?;
+    fields.serialize_entry("path", &path.to_string_lossy())?;
+    if path.to_str().is_none() {
+        fields.serialize_entry("path_bytes", path.as_os_str().as_encoded_bytes())?;
+    }
+    fields.end()
 }
 
 /// Fetches the outputs of some tasks of a job. The exit code says whether all of them have finished.
@@ -221,6 +243,7 @@ pub(super) async fn run(
         bytes: wanted.content.size(),
         kept: there.stays(),
         unpacked: there.unpacked(),
+        link: None,
     };
     let mut document = Fetched {
         job: job.job.0,
@@ -251,6 +274,8 @@ pub(super) async fn run(
         .map(|(at, (file, _))| (at, file.clone()))
         .collect();
 
+    let mut parts = parts_there(&planned, &earlier);
+
     let new = planned.iter().filter(|(_, there)| !there.stays());
     let bytes = new.map(|(file, _)| file.blob_size()).sum();
     remember(&mut earlier, &planned, &unfinished);
@@ -272,7 +297,7 @@ pub(super) async fn run(
         let mut failure = None;
         for (at, archive) in archives {
             let stays = unfinished.state_of(archive.task) == TaskState::Finished;
-            match unpack(archive, stays, into.force, &mut earlier).await {
+            match unpack(archive, stays, into.force, &mut earlier, &mut parts).await {
                 Ok(entries) => document.files[at].unpacked = entries,
                 // The archives of other tasks are unpacked all the same.
                 Err(first) => drop(failure.get_or_insert(first)),
@@ -281,8 +306,9 @@ pub(super) async fn run(
         tell(&left_apart(apart, &document.files));
         if let Some(file) = &into.manifest {
             let items = session.tasks(job.job, tasks, Vec::new()).await?;
-            manifest::check(file, &document.files, into.force)?;
-            manifest::write(file, &document.files, &items)?;
+            let files = manifest::listed(&document.files, &parts);
+            manifest::check(file, &files, into.force)?;
+            manifest::write(file, &files, &items)?;
         }
         failure.map_or(Ok(()), Err)
     };
@@ -340,6 +366,19 @@ fn remember(
     }
 }
 
+/// Returns what came of each archive that was unpacked before, by the archive's path.
+fn parts_there(
+    planned: &[(WantedFile, FileThere)],
+    earlier: &EarlierFiles,
+) -> BTreeMap<PathBuf, UnpackedEntries> {
+    let unpacked = planned
+        .iter()
+        .filter(|(_, there)| there.unpacked().is_some());
+    unpacked
+        .filter_map(|(file, _)| Some((file.path.clone(), earlier.entries_of(&file.path)?.clone())))
+        .collect()
+}
+
 /// Returns the directory of each task that left files.
 fn left_in(wanted: &[WantedFile], dir: &Path, dirs: TaskDirs) -> BTreeMap<TaskId, PathBuf> {
     let place = |file: &WantedFile| (file.task, dirs.below(dir, file.task));
@@ -347,12 +386,14 @@ fn left_in(wanted: &[WantedFile], dir: &Path, dirs: TaskDirs) -> BTreeMap<TaskId
 }
 
 /// Unpacks an [`APART_ARCHIVE`], where this system has such names, and stores what came of it; a later fetch
-/// replaces that, unless it `stays`. Returns the number of entries if all have their places.
+/// replaces that, unless it `stays`. Adds what came of it to `parts`. Returns the number of entries if all have
+/// their places.
 async fn unpack(
     archive: WantedFile,
     stays: bool,
     force: bool,
     earlier: &mut EarlierFiles,
+    parts: &mut BTreeMap<PathBuf, UnpackedEntries>,
 ) -> Result<Option<usize>, Failure> {
     let known = std::mem::take(earlier);
     let path = archive.path.clone();
@@ -375,9 +416,10 @@ async fn unpack(
     }
     let made = unpacked.is_whole().then_some(unpacked.made.len());
     if made.is_some() {
-        earlier.add_unpacked(&archive.path, archive.blob(), unpacked.made);
+        earlier.add_unpacked(&archive.path, archive.blob(), unpacked.made.clone());
     }
     earlier.save();
+    parts.insert(archive.path.clone(), unpacked.made);
 
     for why in unpacked.left.iter().take(MOST_NOTES) {
         note(&format!("{shown} is kept: {why}"));

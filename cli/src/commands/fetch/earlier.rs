@@ -127,6 +127,12 @@ impl EarlierFiles {
         (of == content && entries.iter().all(is_there)).then_some(entries.len())
     }
 
+    /// Returns what came of this archive when it was unpacked.
+    pub(super) fn entries_of(&self, archive: &Path) -> Option<&UnpackedEntries> {
+        let archive = std::path::absolute(archive).ok()?;
+        self.unpacked.get(&archive).map(|(_, entries)| entries)
+    }
+
     /// Writes the record, if there is anything in it. Where that fails, the user is asked for `--force` later.
     pub(super) fn save(&self) {
         if self.files.is_empty() && self.unpacked.is_empty() {

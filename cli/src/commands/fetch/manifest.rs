@@ -4,12 +4,14 @@
 use std::collections::BTreeMap;
 use std::fs::{File, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use common::content::BlobRef;
 use common::view::TaskView;
 use serde::Serialize;
 
 use super::FetchedFile;
+use super::apart::UnpackedEntries;
 use crate::failure::{Exit, Failure};
 use crate::files;
 
@@ -24,6 +26,47 @@ struct Listed<'a> {
     #[serde(flatten)]
     file: &'a FetchedFile,
     item: Option<&'a str>,
+}
+
+/// Returns the files that a fetch leaves: what came of an archive (`parts`, by its path) in its place, or beside it
+/// where it stays. Directories are no files.
+pub(super) fn listed(
+    files: &[FetchedFile],
+    parts: &BTreeMap<PathBuf, UnpackedEntries>,
+) -> Vec<FetchedFile> {
+    let mut all = Vec::with_capacity(files.len());
+    for file in files {
+        all.extend(file.unpacked.is_none().then(|| file.clone()));
+        let Some(entries) = parts.get(&file.path) else {
+            continue;
+        };
+
+        let dir = file.path.parent().unwrap_or(Path::new(""));
+        let real = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+        let contents = entries
+            .iter()
+            .filter_map(|(path, content)| Some((path, (*content)?)));
+        all.extend(contents.map(|(path, content)| {
+            // Entries have paths without links; those of the other files begin as the user named the directory.
+            let shown = path.strip_prefix(&real).map(|name| dir.join(name));
+            part(file, path, shown.unwrap_or_else(|_| path.clone()), content)
+        }));
+    }
+
+    all
+}
+
+/// Returns a file or link that came of an archive.
+fn part(archive: &FetchedFile, path: &Path, shown: PathBuf, content: BlobRef) -> FetchedFile {
+    let link = std::fs::read_link(path).ok();
+    FetchedFile {
+        path: shown,
+        // What stands for the content of a link is no file.
+        bytes: link.as_ref().map_or(content.size, |_| 0),
+        unpacked: None,
+        link: link.map(|target| target.to_string_lossy().into_owned()),
+        ..archive.clone()
+    }
 }
 
 /// Checks that the list can be written to this path: no output is fetched to it, and nothing else is
@@ -161,5 +204,81 @@ fn write_whole(to: &Path, text: &str, before: Option<Permissions>) -> io::Result
     match before {
         Some(before) => std::fs::set_permissions(to, before),
         None => files::permit(to, false),
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test's panic is its message")]
+
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt;
+
+    use super::*;
+
+    fn file(path: PathBuf, unpacked: Option<usize>) -> FetchedFile {
+        FetchedFile {
+            task: "7.1".to_owned(),
+            state: "finished".to_owned(),
+            path,
+            bytes: 10_240,
+            kept: false,
+            unpacked,
+            link: None,
+        }
+    }
+
+    #[test]
+    fn the_parts_of_an_archive_take_its_place_in_a_list_and_stand_beside_one_that_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().canonicalize().unwrap();
+        std::fs::create_dir(real.join("into")).unwrap();
+        std::os::unix::fs::symlink("into", real.join("named")).unwrap();
+        std::fs::write(real.join("into/a:b"), "odd").unwrap();
+        std::os::unix::fs::symlink("a:b", real.join("into/latest")).unwrap();
+        std::fs::create_dir(real.join("into/empty")).unwrap();
+
+        let content = Some(link::content::hash_bytes(b"odd"));
+        let entries = [("a:b", content), ("empty", None), ("latest", content)];
+        let entries = entries.map(|(name, content)| (real.join("into").join(name), content));
+        let archive = real.join("named/deskgrid-apart.tar");
+        let parts = BTreeMap::from([(archive.clone(), UnpackedEntries::from(entries))]);
+        let names = |unpacked| {
+            let files = [
+                file(real.join("named/x"), None),
+                file(archive.clone(), unpacked),
+            ];
+            let files = listed(&files, &parts).into_iter();
+            let line = |file: FetchedFile| {
+                let name = file.path.strip_prefix(real.join("named")).unwrap();
+                (name.to_str().unwrap().to_owned(), file.bytes, file.link)
+            };
+            files.map(line).collect::<Vec<_>>()
+        };
+
+        let line = |name: &str, bytes, link: Option<&str>| {
+            (name.to_owned(), bytes, link.map(str::to_owned))
+        };
+        let mut expected = vec![
+            line("x", 10_240, None),
+            line("a:b", 3, None),
+            line("latest", 0, Some("a:b")),
+        ];
+        assert_eq!(names(Some(3)), expected);
+        expected.insert(1, line("deskgrid-apart.tar", 10_240, None));
+        assert_eq!(names(None), expected);
+    }
+
+    #[test]
+    fn a_path_that_is_no_text_stands_in_a_list_with_its_bytes() {
+        let odd = PathBuf::from(OsString::from_vec(b"caf\xe9\x01".to_vec()));
+        let json = |path| serde_json::to_value(file(path, None)).unwrap();
+        let line = json(odd.clone());
+        assert_eq!(line["path"], "caf\u{fffd}\u{1}");
+        assert_eq!(line["path_bytes"], serde_json::json!(b"caf\xe9\x01"));
+
+        let line = json("tab\there".into());
+        assert_eq!(line["path"], "tab\there");
+        assert!(line.get("path_bytes").is_none(), "{line}");
     }
 }

@@ -449,6 +449,40 @@ fn a_task_with_odd_outputs_finishes_and_says_what_became_of_them() {
 }
 
 #[test]
+fn the_list_of_fetched_files_has_the_unpacked_ones_under_their_own_names() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    let words = "echo good > good.txt; echo odd > run_12:30.log; ln -s good.txt latest; mkdir empty; \
+                 printf x > \"$(printf 'caf\\351\\001')\"";
+    let job = grid.submit(["--output-file", "**", "--wait", "--", "sh", "-c", words]);
+
+    let path = |name: &str| grid.dir().join(name).to_str().expect("UTF-8").to_owned();
+    let (into, manifest) = (path("back"), path("list.jsonl"));
+    let fetch = ["job", "fetch", &job, "--into", &into, "--manifest"];
+    for kept in [false, true] {
+        grid.deskgrid([&fetch[..], &[manifest.as_str()]].concat())
+            .expect_code(0);
+        let listed = std::fs::read_to_string(&manifest).expect("it is there");
+        let lines = listed.lines().map(|line| {
+            let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            assert_eq!(line["kept"], kept, "{line}");
+            let name = line["path"].as_str().expect("a path").to_owned();
+            let name = name.strip_prefix(&format!("{into}/")).expect("below");
+            (name.to_owned(), line)
+        });
+        let lines: std::collections::BTreeMap<String, serde_json::Value> = lines.collect();
+
+        let names: Vec<&str> = lines.keys().map(String::as_str).collect();
+        let odd = "caf\u{fffd}\u{1}";
+        assert_eq!(names, [odd, "good.txt", "latest", "run_12:30.log"]);
+        assert_eq!(lines["run_12:30.log"]["bytes"], 4);
+        assert_eq!(lines["latest"]["link"], "good.txt");
+        let whole = [into.as_bytes(), b"/caf\xe9\x01"].concat();
+        assert_eq!(lines[odd]["path_bytes"], serde_json::json!(whole));
+    }
+}
+
+#[test]
 fn a_directory_of_thousands_of_files_comes_back_as_it_was() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
