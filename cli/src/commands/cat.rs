@@ -8,6 +8,7 @@ use common::text::ShownOutput;
 use common::units::Bytes;
 use common::view::{OutputView, TaskState};
 use common::{IdSet, TaskId};
+use link::LinkError;
 use serde::Serialize;
 
 use super::Context;
@@ -163,9 +164,27 @@ async fn content(session: &Session, content: &Content) -> Result<Vec<u8>, Failur
         Content::Inline(bytes) => return Ok(bytes.clone()),
         Content::Blob(blob) => *blob,
     };
-    let dir =
-        tempfile::tempdir().map_err(|e| Failure::io("cannot make a temporary directory", &e))?;
-    let path = dir.path().join("stream");
-    session.client().fetch(blob, &path).await?;
-    std::fs::read(&path).map_err(|e| Failure::io(format!("cannot read {}", path.display()), &e))
+
+    // Without a file, which an interruption would leave behind.
+    let mut reader = session.client().content(blob.hash, 0).await?;
+    let mut bytes = Vec::new();
+    while let Some(piece) = reader.next().await? {
+        bytes.extend(piece);
+        if bytes.len() as u64 > blob.size {
+            break;
+        }
+    }
+
+    if (bytes.len() as u64) < blob.size {
+        let came = format!("{} of {} bytes came", bytes.len(), blob.size);
+        return Err(Failure::from(LinkError::Closed(came)));
+    }
+    let found = link::content::hash_bytes(&bytes);
+    if found != blob {
+        return Err(Failure::from(LinkError::Damaged {
+            expected: blob.hash.to_string(),
+            found: found.hash.to_string(),
+        }));
+    }
+    Ok(bytes)
 }

@@ -2,6 +2,8 @@
 //! runs here, with the user's rights, on the user's own results; nobody else runs it. The quorum
 //! that follows is counted by the master.
 
+mod copies;
+
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Stdio;
@@ -11,6 +13,7 @@ use common::text::plural;
 use common::view::Undecided;
 use common::wire::client::Request;
 use common::{IdSet, JobId, Span};
+use copies::CopiesDir;
 use serde::Serialize;
 use tokio::process::Command;
 
@@ -38,6 +41,7 @@ pub(super) async fn run(
     command: &[OsString],
 ) -> Result<(), Failure> {
     let job = session.job_id(job).await?;
+    copies::remove_left(&std::env::temp_dir());
     // The copies of results go with it, also when it is interrupted.
     let judged = interruptible(judge(session, job, command), || interruption(job)).await?;
     context
@@ -117,8 +121,8 @@ async fn compare(
     undecided: &Undecided,
     command: &[OsString],
 ) -> Result<Vec<u32>, Failure> {
-    let place =
-        tempfile::tempdir().map_err(|e| Failure::io("cannot make a temporary directory", &e))?;
+    let place = CopiesDir::make(&std::env::temp_dir())
+        .map_err(|e| Failure::io("cannot make a temporary directory", &e))?;
 
     let mine = place.path().join("new");
     lay(session, &undecided.result, &mine).await?;

@@ -203,7 +203,9 @@ fn a_program_of_the_users_decides_which_results_agree() {
     grid.deskgrid(["job", "judge", &bag, "--", "sh", "-c", "exit 3"])
         .expect_code(1);
 
-    interrupted_midway(&grid, &bag);
+    for signal in [Signal::INT, Signal::TERM] {
+        interrupted_midway(&grid, &bag, signal);
+    }
 
     // Each sees another host's file and the same output; this program cares for the output alone.
     let compare = "test -s \"$0/who\" && test -s \"$1/who\" && cmp -s \"$0/stdout\" \"$1/stdout\"";
@@ -221,12 +223,14 @@ fn a_program_of_the_users_decides_which_results_agree() {
     );
 }
 
-/// Interrupts the judging of a job while the user's program compares: no copy of a result is left.
+/// Ends the judging of a job with `signal` while the user's program compares: no copy of a result is left, nor what a
+/// judge before it had to leave.
 #[track_caller]
-fn interrupted_midway(grid: &Grid, bag: &str) {
+fn interrupted_midway(grid: &Grid, bag: &str, signal: Signal) {
     let begun = grid.dir().join("begun");
     let temporary = grid.dir().join("temporary");
-    fs::create_dir(&temporary).expect("a directory");
+    let _ = fs::remove_file(&begun);
+    grid.file("temporary/deskgrid-judge-dead/lock", "");
     let compare = format!("touch {}; exec sleep 1000", begun.display());
     let mut command = grid.command("user");
     command.env("TMPDIR", &temporary);
@@ -236,7 +240,7 @@ fn interrupted_midway(grid: &Grid, bag: &str) {
     });
     let there = fs::read_dir(&temporary).expect("it is there");
     assert_eq!(there.count(), 1, "copies of results are there");
-    judging.signal(Signal::INT);
+    judging.signal(signal);
 
     let said = judging.finish().expect_code(1).stderr;
     assert!(said.contains("interrupted"), "{said}");
