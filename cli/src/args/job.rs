@@ -74,6 +74,7 @@ Examples:
   deskgrid job fetch 7 --into results
   deskgrid job fetch last --into results --tasks 1-10 --force
   deskgrid job fetch 7 --into frames --pad --manifest frames.jsonl
+  deskgrid job fetch 7 --into frames --manifest - | jq -r .path
 Files lie at results/TASK/PATH, or at results/PATH where the job has one task. A file that is there \
 already is kept if it is the same; if it differs, nothing is written unless you say --force.
 What failed tasks left is fetched, too. Exit code 3: not all of the tasks have finished.")]
@@ -92,7 +93,8 @@ What failed tasks left is fetched, too. Exit code 3: not all of the tasks have f
         /// Name the tasks' directories with leading zeros (results/007), so that they sort by number
         #[arg(long)]
         pad: bool,
-        /// Also write a list of the files, each with its task and item: one JSON object per line
+        /// Also write a list of the files, each with its task and item: one JSON object per line; - is
+        /// standard output
         #[arg(long, value_name = "F.jsonl")]
         manifest: Option<PathBuf>,
     },

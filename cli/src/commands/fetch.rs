@@ -33,7 +33,7 @@ use crate::args::OutputMode;
 use crate::args::value::OneJob;
 use crate::failure::{Exit, Failure};
 use crate::files;
-use crate::output::note;
+use crate::output::{OutputForm, note};
 use crate::parallel;
 use crate::session::Session;
 use crate::transfer::ShownTransfer;
@@ -50,7 +50,7 @@ pub(super) struct Into {
     pub force: bool,
     /// Whether the numbers of tasks have leading zeros in the names of their directories.
     pub pad: bool,
-    /// The file to which a list of the files is written.
+    /// The file to which a list of the files is written; `-` is standard output.
     pub manifest: Option<PathBuf>,
 }
 
@@ -220,6 +220,9 @@ pub(super) async fn run(
     into: Into,
     tasks: Selector,
 ) -> Result<Exit, Failure> {
+    if let Some(list) = &into.manifest {
+        manifest::check_form(list, context.out.mode())?;
+    }
     let job = session.job(job).await?;
     session.note_beyond(job.job, &tasks).await?;
     // Before the outputs: what a task leaves after this look may be there, but is not promised.
@@ -308,19 +311,35 @@ pub(super) async fn run(
             let items = session.tasks(job.job, tasks, Vec::new()).await?;
             let files = manifest::listed(&document.files, &parts);
             manifest::check(file, &files, into.force)?;
-            manifest::write(file, &files, &items)?;
+            manifest::write(file, &files, &items, &context.out)?;
         }
         failure.map_or(Ok(()), Err)
     };
     interruptible(finishing, || transfer.interruption(bytes)).await?;
-    let text = || document.summary(kept, replaced);
-    context
-        .out
-        .show(&document, text, || vec![job.job.to_string()])?;
+    document.show(&into, &context.out, (kept, replaced))?;
     Ok(unfinished.exit())
 }
 
 impl Fetched {
+    /// Prints the outcome, beside the list where that has standard output; of the `files` so many were `there`
+    /// already, and so many replaced.
+    fn show(
+        &self,
+        into: &Into,
+        out: &OutputForm,
+        (there, replaced): (usize, usize),
+    ) -> Result<(), Failure> {
+        let text = || self.summary(there, replaced);
+        if !into.manifest.as_deref().is_some_and(manifest::is_stdout) {
+            return out.show(self, text, || vec![self.job.to_string()]);
+        }
+
+        if out.mode() == OutputMode::Cli {
+            note(text().trim_end());
+        }
+        Ok(())
+    }
+
     /// Returns a line for people; of the `files` so many were there already, and so many replaced.
     fn summary(&self, kept: usize, replaced: usize) -> String {
         let there = |number: usize, what: &str| match number {

@@ -1,5 +1,6 @@
 //! Writes the list of the files that were fetched (`--manifest`). It replaces no file but the list of
-//! an earlier fetch, of whatever job: what is read of the file itself says that it is one.
+//! an earlier fetch, of whatever job: what is read of the file itself says that it is one. `-` is
+//! standard output, which the list has for itself then.
 
 use std::collections::BTreeMap;
 use std::fs::{File, Permissions};
@@ -12,11 +13,15 @@ use serde::Serialize;
 
 use super::FetchedFile;
 use super::apart::UnpackedEntries;
+use crate::args::OutputMode;
 use crate::failure::{Exit, Failure};
 use crate::files;
+use crate::output::{OutputForm, unless_unread};
 
 /// The fields that each line of a list has.
 const LISTED: [&str; 5] = ["task", "state", "path", "bytes", "kept"];
+/// The names of standard output: programs, and some systems, take them for it.
+const STDOUT: [&str; 2] = ["-", "/dev/stdout"];
 /// The longest line that may be one, in bytes.
 const LONGEST: u64 = 4 << 20;
 
@@ -26,6 +31,22 @@ struct Listed<'a> {
     #[serde(flatten)]
     file: &'a FetchedFile,
     item: Option<&'a str>,
+}
+
+/// Whether this list goes to standard output.
+pub(super) fn is_stdout(to: &Path) -> bool {
+    STDOUT.map(Path::new).contains(&to)
+}
+
+/// Checks that a list does not come between the lines of what is printed in this form.
+pub(super) fn check_form(to: &Path, mode: OutputMode) -> Result<(), Failure> {
+    if mode != OutputMode::Json || !is_stdout(to) {
+        return Ok(());
+    }
+    Err(Failure::usage(
+        "--output json and the list of --manifest would both go to standard output",
+        "name a file after --manifest, or leave out --output json: each line of the list is JSON",
+    ))
 }
 
 /// Returns the files that a fetch leaves: what came of an archive (`parts`, by its path) in its place, or beside it
@@ -72,6 +93,9 @@ fn part(archive: &FetchedFile, path: &Path, shown: PathBuf, content: BlobRef) ->
 /// Checks that the list can be written to this path: no output is fetched to it, and nothing else is
 /// there, or only a list of another fetch, or it may be replaced with `force`.
 pub(super) fn check(to: &Path, files: &[FetchedFile], force: bool) -> Result<(), Failure> {
+    if is_stdout(to) {
+        return Ok(());
+    }
     let place = std::path::absolute(to).ok();
     let same = |file: &&FetchedFile| std::path::absolute(&file.path).ok() == place;
     if let Some(file) = files.iter().find(same) {
@@ -94,7 +118,7 @@ pub(super) fn check(to: &Path, files: &[FetchedFile], force: bool) -> Result<(),
             true
         }
         Err(error) => return Err(cannot(error)),
-        // A pipe, or standard output, wherever that goes.
+        // A pipe, or what is open already, wherever that goes.
         Ok(there) if !there.is_file() && !there.is_dir() || is_open(to) => true,
         Ok(there) if there.is_dir() => return Err(is_directory(to)),
         Ok(_) => force || is_list(to).map_err(cannot)?,
@@ -148,8 +172,7 @@ fn is_directory(to: &Path) -> Failure {
 
 /// Whether the path stands for a file that this program has open.
 fn is_open(path: &Path) -> bool {
-    let names = ["/dev/stdout", "/dev/stderr"].map(Path::new);
-    names.contains(&path) || path.starts_with("/dev/fd")
+    path == Path::new("/dev/stderr") || path.starts_with("/dev/fd")
 }
 
 /// Whether each line of the file could stand in a list. The first one that could not ends the reading.
@@ -173,7 +196,12 @@ fn is_list(path: &Path) -> io::Result<bool> {
 }
 
 /// Writes a line of JSON for each file, with the item of its task.
-pub(super) fn write(to: &Path, files: &[FetchedFile], tasks: &[TaskView]) -> Result<(), Failure> {
+pub(super) fn write(
+    to: &Path,
+    files: &[FetchedFile],
+    tasks: &[TaskView],
+    out: &OutputForm,
+) -> Result<(), Failure> {
     let items: BTreeMap<String, &str> = tasks
         .iter()
         .filter_map(|task| Some((task.task.to_string(), task.item.as_deref()?)))
@@ -187,6 +215,9 @@ pub(super) fn write(to: &Path, files: &[FetchedFile], tasks: &[TaskView]) -> Res
         })
         .collect();
 
+    if is_stdout(to) {
+        return unless_unread(out.bytes(lines.as_bytes()));
+    }
     let written = match std::fs::symlink_metadata(to) {
         Ok(there) if !there.is_file() => std::fs::write(to, &lines),
         Ok(there) => write_whole(to, &lines, Some(there.permissions())),

@@ -483,6 +483,35 @@ fn the_list_of_fetched_files_has_the_unpacked_ones_under_their_own_names() {
 }
 
 #[test]
+fn a_list_on_standard_output_has_it_for_itself() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    let job = grid.submit(["--output-file", "o", "--wait", "--", "touch", "o"]);
+    let into = grid.dir().join("back");
+    let to = into.to_str().expect("UTF-8");
+    let fetch = |more: &[&str]| {
+        let words = ["job", "fetch", &job, "--into", to, "--manifest", "-"];
+        grid.deskgrid([&words[..], more].concat())
+    };
+
+    let refused = fetch(&["--output", "json"]).expect_code(2);
+    assert!(
+        refused.stderr.contains("name a file after --manifest"),
+        "{refused:?}"
+    );
+    assert!(!into.exists(), "nothing was fetched");
+
+    let file = into.join("o").to_str().expect("UTF-8").to_owned();
+    for more in [&[][..], &["--output", "quiet"]] {
+        let listed = fetch(more).expect_code(0);
+        let line: serde_json::Value = serde_json::from_str(&listed.stdout).expect("one line");
+        assert_eq!(line["path"], file, "{listed:?}");
+        let said = listed.stderr.contains("1 file in");
+        assert_eq!(said, more.is_empty(), "{listed:?}");
+    }
+}
+
+#[test]
 fn a_directory_of_thousands_of_files_comes_back_as_it_was() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
