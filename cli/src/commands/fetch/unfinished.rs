@@ -3,18 +3,25 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use common::job::Compare;
 use common::selector::Selector;
 use common::text::plural;
-use common::view::{JobView, TaskState};
+use common::view::{Belief, JobView, TaskState, TaskView};
 use common::{IdSet, TaskId};
 
 use super::MOST_NOTES;
 use crate::failure::{Exit, Failure};
 use crate::session::Session;
 
-/// The tasks that were asked for and have not finished, by state.
+/// The tasks that were asked for and have not finished.
 #[derive(Debug, Default)]
-pub(super) struct UnfinishedTasks(BTreeMap<TaskState, IdSet>);
+pub(super) struct UnfinishedTasks {
+    states: BTreeMap<TaskState, IdSet>,
+    /// Those among them whose newest result has to agree with others.
+    compared: IdSet,
+    /// Whether a program of the user's says which results agree.
+    by_program: bool,
+}
 
 impl UnfinishedTasks {
     /// Asks the master, unless all tasks of the job have finished.
@@ -37,21 +44,34 @@ impl UnfinishedTasks {
         loop {
             let page = pages.next().await?;
             if page.is_empty() {
-                return Ok(found);
+                break;
             }
             for view in page {
-                found
-                    .0
-                    .entry(view.state)
-                    .or_default()
-                    .insert(view.task.index);
+                found.add(&view);
             }
+        }
+
+        if !found.compared.is_empty() {
+            let work = session.work(job.job).await?;
+            found.by_program =
+                work.is_some_and(|work| work.rules.quorum.compare == Compare::Program);
+        }
+        Ok(found)
+    }
+
+    fn add(&mut self, view: &TaskView) {
+        let index = view.task.index;
+        self.states.entry(view.state).or_default().insert(index);
+        let mut attempts = view.attempts.iter();
+        let newest = attempts.rfind(|attempt| !attempt.state.live());
+        if newest.is_some_and(|attempt| attempt.belief == Some(Belief::Open)) {
+            self.compared.insert(index);
         }
     }
 
     /// Returns the state of one of the tasks that were asked for.
     pub(super) fn state_of(&self, task: TaskId) -> TaskState {
-        let mut states = self.0.iter();
+        let mut states = self.states.iter();
         let state = states.find(|(_, tasks)| tasks.contains(task.index));
         state.map_or(TaskState::Finished, |(state, _)| *state)
     }
@@ -59,12 +79,12 @@ impl UnfinishedTasks {
     /// Returns the numbers of the tasks by state, in text.
     pub(super) fn by_state(&self) -> BTreeMap<String, String> {
         let text = |(state, tasks): (&TaskState, &IdSet)| (state.to_string(), tasks.to_string());
-        self.0.iter().map(text).collect()
+        self.states.iter().map(text).collect()
     }
 
     /// Returns the exit code of a fetch.
     pub(super) fn exit(&self) -> Exit {
-        match self.0.is_empty() {
+        match self.states.is_empty() {
             true => Exit::Well,
             false => Exit::TasksFailed,
         }
@@ -80,7 +100,7 @@ impl UnfinishedTasks {
         let mut lines = Vec::new();
         let mut ended = BTreeMap::new();
         let mut not_done = IdSet::new();
-        for (state, tasks) in &self.0 {
+        for (state, tasks) in &self.states {
             match state {
                 TaskState::Failed | TaskState::Cancelled => {
                     ended.extend(tasks.iter().map(|index| (index, *state)));
@@ -103,8 +123,9 @@ impl UnfinishedTasks {
             .iter()
             .filter(|(task, _)| not_done.contains(task.index))
             .map(|(task, dir)| {
+                let what = self.what_is_left(*task);
                 format!(
-                    "task {task} is not done yet: what is in {} is of an earlier attempt",
+                    "task {task} is not done yet: what is in {} is {what}",
                     dir.display()
                 )
             });
@@ -131,5 +152,21 @@ impl UnfinishedTasks {
             ));
         }
         lines
+    }
+
+    /// Describes what a task that is not done has left.
+    fn what_is_left(&self, task: TaskId) -> String {
+        if !self.compared.contains(task.index) {
+            return "of an earlier attempt".to_owned();
+        }
+
+        let agree = "one of its results, which have to agree first";
+        match self.by_program {
+            true => format!(
+                "{agree}: deskgrid job judge {} -- CMD says whether they do",
+                task.job
+            ),
+            false => agree.to_owned(),
+        }
     }
 }

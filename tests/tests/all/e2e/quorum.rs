@@ -203,6 +203,14 @@ fn a_program_of_the_users_decides_which_results_agree() {
     grid.deskgrid(["job", "judge", &bag, "--", "sh", "-c", "exit 3"])
         .expect_code(1);
 
+    let fetch = ["job", "fetch", &bag, "--into", "so-far"];
+    let told = grid.deskgrid(fetch).expect_code(3).stderr;
+    assert!(
+        told.contains(&format!("deskgrid job judge {bag} -- CMD")),
+        "{told}"
+    );
+    assert!(!told.contains("earlier attempt"), "{told}");
+
     for signal in [Signal::INT, Signal::TERM] {
         interrupted_midway(&grid, &bag, signal);
     }
