@@ -1,10 +1,12 @@
 //! Words about what a job has to do with others: its labels, the jobs that it waits for, and whether
-//! it is open; and `deskgrid job close` and `share`.
+//! it is open; and `deskgrid job close`, `cancel` and `share`.
+
+use std::collections::BTreeMap;
 
 use common::JobId;
 use common::selector::Selector;
 use common::text::plural;
-use common::view::{AfterView, JobView};
+use common::view::{AfterView, JobState, JobView};
 use common::wire::client::Request;
 
 use super::Context;
@@ -30,6 +32,60 @@ pub(super) async fn close(
     context.out.show(&List("jobs", &closed), text, || {
         closed.iter().map(|(job, _)| job.to_string()).collect()
     })
+}
+
+/// Cancels tasks of these jobs. Of jobs that are not named, people see only those of which that changed something.
+pub(super) async fn cancel(
+    context: &Context,
+    session: &Session,
+    jobs: &Selector,
+    request: Request,
+) -> Result<(), Failure> {
+    let all = matches!(
+        jobs,
+        Selector::All | Selector::Labelled(_) | Selector::Beyond(_)
+    );
+    // The answer has numbers of tasks alone.
+    let unsettled = JobState::ALL.iter().filter(|state| !state.settled());
+    let before = session.jobs(jobs.clone(), unsettled.copied().collect());
+    let before = before.await?.into_iter().map(|job| (job.job, job.open));
+    let before: BTreeMap<JobId, bool> = before.collect();
+    let closes = matches!(request, Request::Cancel { tasks: None, .. });
+    let changed = session.changed(&request).await?;
+
+    let told: Vec<(JobId, String)> = changed
+        .iter()
+        .map(|(job, tasks)| (*job, *tasks, before.get(job).copied()))
+        .filter(|(_, tasks, open)| !all || *tasks > 0 || closes && *open == Some(true))
+        .map(|(job, tasks, open)| (job, cancelled_in_words(tasks, open, closes)))
+        .collect();
+    let text = || match told.len() {
+        0 => "nothing to do\n".to_owned(),
+        _ => told
+            .iter()
+            .map(|(job, what)| format!("job {job}: {what}\n"))
+            .collect(),
+    };
+    context.out.show(&List("jobs", &changed), text, || {
+        told.iter().map(|(job, _)| job.to_string()).collect()
+    })
+}
+
+/// Says what a cancellation of so many tasks means for a job that was `open` or not before, or had ended (`None`), and
+/// that it `closes` if it is open.
+fn cancelled_in_words(tasks: u64, open: Option<bool>, closes: bool) -> String {
+    let closed = closes && open == Some(true);
+    match (tasks, open) {
+        (0, None) => "nothing is cancelled: it had ended already".to_owned(),
+        (0, _) if closed => {
+            "closed: it takes no more tasks, and all that it had were done".to_owned()
+        }
+        (0, _) => "nothing is cancelled: no such task is left".to_owned(),
+        (tasks, _) => {
+            let end = if closed { "; it is closed" } else { "" };
+            format!("{} cancelled{end}", plural(tasks, "task"))
+        }
+    }
 }
 
 /// Lets another user look at jobs, or ends that.
@@ -126,5 +182,24 @@ pub(crate) fn nothing_left(job: &JobView) -> String {
             job.job
         ),
         false => "no task waits".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cancellation_says_what_became_of_the_job() {
+        let said = |tasks, open| cancelled_in_words(tasks, open, true);
+        assert_eq!(said(1, Some(false)), "1 task cancelled");
+        assert_eq!(said(2, Some(true)), "2 tasks cancelled; it is closed");
+        assert!(said(0, Some(true)).starts_with("closed: "));
+        assert!(said(0, Some(false)).contains("no such task"));
+        assert!(said(0, None).contains("had ended already"));
+
+        let some = |tasks| cancelled_in_words(tasks, Some(true), false);
+        assert_eq!(some(2), "2 tasks cancelled");
+        assert!(some(0).contains("no such task"));
     }
 }

@@ -13,7 +13,7 @@ use common::{IdSet, JobId, Time};
 use link::client::unexpected;
 
 use super::group::{
-    after_in_words, close, labels_in_words, nothing_is_left, nothing_left, open_in_words,
+    after_in_words, cancel, close, labels_in_words, nothing_is_left, nothing_left, open_in_words,
     scope_in_words, share,
 };
 use super::{Context, cat, failures, fetch, host, interruptible, joblog, judge, work};
@@ -554,30 +554,6 @@ async fn forget(context: &Context, session: &Session, jobs: Selector) -> Result<
     context.out.show(&List("jobs", &gone), text, || ids.clone())
 }
 
-/// Cancels tasks of these jobs. Of jobs that are not named, people see only those that had such tasks.
-async fn cancel(
-    context: &Context,
-    session: &Session,
-    jobs: &Selector,
-    request: Request,
-) -> Result<(), Failure> {
-    let all = matches!(
-        jobs,
-        Selector::All | Selector::Labelled(_) | Selector::Beyond(_)
-    );
-    let changed = session.changed(&request).await?;
-    let told: Vec<_> = changed
-        .iter()
-        .copied()
-        .filter(|(_, tasks)| !all || *tasks > 0)
-        .collect();
-    let ids = || told.iter().map(|(job, _)| job.to_string()).collect();
-
-    context
-        .out
-        .show(&List("jobs", &changed), || changes(&told, "cancelled"), ids)
-}
-
 /// Retries tasks, and says what the retry means for the promise of their job.
 async fn retry(context: &Context, session: &Session, request: Request) -> Result<(), Failure> {
     let changed = session.changed(&request).await?;
@@ -606,8 +582,11 @@ async fn retry(context: &Context, session: &Session, request: Request) -> Result
         });
     let text = || {
         format!(
-            "job {id}: {} will run again{promised}\n",
-            plural(tasks, "task")
+            "job {id}: {}{promised}\n",
+            match tasks {
+                0 => "no such task is to run again".to_owned(),
+                tasks => format!("{} will run again", plural(tasks, "task")),
+            }
         )
     };
 
@@ -618,16 +597,6 @@ async fn retry(context: &Context, session: &Session, request: Request) -> Result
     context
         .out
         .show(&Json(&document), text, || vec![id.to_string()])
-}
-
-fn changes(changed: &[(JobId, u64)], word: &str) -> String {
-    let line =
-        |(job, tasks): &(JobId, u64)| format!("job {job}: {} {word}\n", plural(*tasks, "task"));
-    if changed.is_empty() {
-        "nothing to do\n".to_owned()
-    } else {
-        changed.iter().map(line).collect()
-    }
 }
 
 /// Formats the predicted start and its interval of 80 % for a column.

@@ -554,6 +554,7 @@ impl App {
 
     /// The question whether to cancel, with what it would do.
     fn cancelling(&self) -> Option<Question> {
+        let mut done = "cancelled";
         let (job, tasks, text) = match self.subject()? {
             Subject::Job(job) => {
                 let view = self
@@ -565,9 +566,13 @@ impl App {
                 let left = tasks.total - tasks.settled();
                 let live = tasks.running + tasks.suspended;
                 let name = super::look::shown(&view.name);
+                let closes = if view.open { "; that closes it" } else { "" };
                 let text = format!(
-                    "Cancel job {job} ({name})? {left} tasks are left, {live} of them started"
+                    "Cancel job {job} ({name})? {left} tasks are left, {live} of them started{closes}"
                 );
+                if view.open {
+                    done = "cancelled; it is closed";
+                }
                 (job, None, text)
             }
             Subject::Task(task) => {
@@ -599,7 +604,7 @@ impl App {
         Some(Question {
             text,
             request: Request::Cancel { jobs, tasks },
-            done: "cancelled",
+            done,
         })
     }
 

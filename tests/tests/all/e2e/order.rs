@@ -496,6 +496,27 @@ fn an_item_that_no_host_could_be_sent_is_refused_and_the_hosts_go_on() {
 }
 
 #[test]
+fn a_cancelled_open_job_whose_tasks_are_all_done_is_said_to_be_closed() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    let open = grid.submit(["--open", "--", "true"]);
+    grid.until("its task is done", &["job", "info", &open], |info| {
+        (info["tasks"]["finished"] == 1).then_some(())
+    });
+
+    let cancel = || grid.deskgrid(["job", "cancel", &open]).expect_code(0);
+    let told = cancel().stdout;
+    assert!(told.contains(&format!("job {open}: closed")), "{told}");
+    let view = job(&grid, &open);
+    assert_eq!(
+        (&view["state"], &view["open"]),
+        (&"finished".into(), &false.into())
+    );
+    let told = cancel().stdout;
+    assert!(told.contains("had ended already"), "{told}");
+}
+
+#[test]
 fn whoever_cancels_an_open_job_closes_it_and_its_followers_are_told() {
     let grid = Grid::start();
     let open = grid.submit(["--open", "--", "true"]);
