@@ -155,7 +155,9 @@ async fn list(
         if of_others {
             head.insert(USER_COLUMN, "USER");
         }
-        let mut rows = Rows::new(&head, context.out.color());
+        let name = head.iter().position(|heading| *heading == "NAME");
+        let name: Vec<usize> = name.into_iter().collect();
+        let mut rows = Rows::new(&head, context.out.color()).bounded(&name);
         for job in &jobs {
             let mut row = row(job).to_vec();
             if of_others {
@@ -774,7 +776,8 @@ pub(super) fn explained(view: &ExplainView, color: bool) -> String {
     }
 
     out += "\n\n";
-    let mut waiting = Rows::new(&["TASKS", "WAIT BECAUSE"], color);
+    // Numbers of tasks can be many.
+    let mut waiting = Rows::new(&["TASKS", "WAIT BECAUSE"], color).bounded(&[0]);
     for (reason, tasks) in &view.waiting {
         waiting.add([tasks.clone(), reason.clone()]);
     }

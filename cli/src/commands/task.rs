@@ -91,9 +91,11 @@ impl TaskTable {
         let shown = |column: &usize| disclosed || headings[*column] != "REQUESTED";
         let columns: Vec<usize> = (0..headings.len()).filter(shown).collect();
         let headings: Vec<&str> = columns.iter().map(|column| headings[*column]).collect();
+        let item = headings.iter().position(|heading| *heading == "ITEM");
+        let item: Vec<usize> = item.into_iter().collect();
 
         Self {
-            rows: Rows::new(&headings, color),
+            rows: Rows::new(&headings, color).bounded(&item),
             columns,
         }
     }

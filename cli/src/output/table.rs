@@ -1,16 +1,20 @@
 //! Lays out tables and lists for people.
 
 use common::text::printable;
-use console::{Alignment, Style, measure_text_width, pad_str};
+use console::{Alignment, Style, measure_text_width, pad_str, truncate_str};
 
 /// The space between two columns.
 const GAP: &str = "  ";
+/// The width of the columns of [`Rows::bounded`].
+const BOUND: usize = 40;
 
 /// A table without lines: headings, then rows.
 #[derive(Debug)]
 pub struct Rows {
     rows: Vec<Vec<String>>,
     columns: usize,
+    /// The columns whose cells are cut.
+    bounded: Vec<usize>,
     /// The widths of the columns of earlier pages.
     widths: Vec<usize>,
     color: bool,
@@ -28,20 +32,32 @@ impl Rows {
         Self {
             rows: vec![headings],
             columns,
+            bounded: Vec::new(),
             widths: vec![0; columns],
             color,
         }
+    }
+
+    /// Cuts the cells of these columns after 40 characters, and marks the cut with `…`: users choose what stands there,
+    /// and one long text is not to widen the table for all. Another command shows the whole.
+    #[must_use]
+    pub fn bounded(mut self, columns: &[usize]) -> Self {
+        self.bounded = columns.to_owned();
+        self
     }
 
     /// Adds a row; words that name a state are coloured.
     pub fn add(&mut self, cells: impl IntoIterator<Item = String>) {
         let cells: Vec<String> = cells
             .into_iter()
-            .map(|text| {
-                style_of(&text)
-                    .force_styling(self.color)
-                    .apply_to(printable(&text))
-                    .to_string()
+            .enumerate()
+            .map(|(column, text)| {
+                let mut shown = printable(&text);
+                if self.bounded.contains(&column) {
+                    shown = truncate_str(&shown, BOUND, "…").into_owned();
+                }
+                let style = style_of(&text).force_styling(self.color);
+                style.apply_to(shown).to_string()
             })
             .collect();
         debug_assert_eq!(cells.len(), self.columns);
@@ -126,6 +142,22 @@ mod tests {
         assert_eq!(rows.page(), "job    state\n12345  running\n");
         rows.add(["7".to_owned(), "failed".to_owned()]);
         assert_eq!(rows.page(), "7      failed\n");
+    }
+
+    #[test]
+    fn a_long_text_is_cut_where_its_column_has_a_bound_and_whole_elsewhere() {
+        let long = "ä".repeat(300);
+        let mut rows = Rows::new(&["task", "item", "why"], false).bounded(&[1]);
+        rows.add(["7.1".to_owned(), long.clone(), "x".to_owned()]);
+        rows.add(["7.2".to_owned(), "b".repeat(40), long.clone()]);
+        let text = rows.text("");
+
+        let lines: Vec<&str> = text.lines().collect();
+        let cut = format!("{}…", "ä".repeat(39));
+        let blanks = " ".repeat(36);
+        assert_eq!(lines[0], format!("task  item{blanks}  why"));
+        assert_eq!(lines[1], format!("7.1   {cut}  x"));
+        assert_eq!(lines[2], format!("7.2   {}  {long}", "b".repeat(40)));
     }
 
     #[test]
