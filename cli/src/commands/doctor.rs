@@ -5,6 +5,7 @@
 mod database;
 mod machine;
 mod master;
+mod running;
 
 use std::fmt::Write;
 
@@ -113,8 +114,9 @@ pub(super) async fn run(context: &Context, args: &DoctorArgs) -> Result<Exit, Fa
         findings.extend(database::findings(&context.state, address).await);
     }
 
-    let worker_here = here.is_empty() || here.iter().any(|(who, _)| *who == master::WORKER);
-    if worker_here {
+    let has_joined = here.iter().any(|(who, _)| *who == master::WORKER);
+    findings.push(running::worker(&context.state, has_joined).await);
+    if here.is_empty() || has_joined {
         findings.extend(machine::sensors(&config).await);
         #[cfg(windows)]
         findings.extend(machine::watcher());

@@ -388,7 +388,8 @@ fn describe(report: &StatusReport, why: bool, color: bool) -> String {
     text
 }
 
-fn failure(error: ControlError, dir: &Path) -> Failure {
+/// Returns why there is no answer, and what to do.
+pub(super) fn failure(error: ControlError, dir: &Path) -> Failure {
     match error {
         ControlError::NotRunning(_) => {
             let what = format!("no worker runs in {}", dir.display());

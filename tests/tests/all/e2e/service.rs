@@ -340,6 +340,33 @@ fn verify(root: &Path) {
 }
 
 #[test]
+fn the_doctor_says_whether_a_worker_runs_here() {
+    fn said(grid: &Grid, who: &str) -> (String, String) {
+        let looked = grid.as_user(who, ["--output", "json", "doctor", "--dedicated"]);
+        let findings = looked.json()["findings"].as_array().cloned();
+        let mut findings = findings.expect("findings").into_iter();
+        let found = findings.find(|finding| finding["check"] == "worker");
+        let found = found.expect("it is looked for");
+        let text = |key: &str| found[key].as_str().unwrap_or_default().to_owned();
+        (text("what"), text("do"))
+    }
+
+    let mut grid = Grid::start();
+    grid.worker("h1").dedicated().start();
+    let (what, _) = said(&grid, "h1");
+    assert!(what.contains("runs as h1"), "{what}");
+    assert!(what.contains("slots"), "{what}");
+    let (what, todo) = said(&grid, "user");
+    assert!(what.contains("none has joined"), "{what}");
+    assert_eq!(todo, "");
+
+    grid.kill_worker("h1");
+    let (what, todo) = said(&grid, "h1");
+    assert!(what.contains("no worker runs in"), "{what}");
+    assert!(todo.contains("deskgrid worker start"), "{todo}");
+}
+
+#[test]
 fn the_doctor_reports_faults_with_their_cure() {
     let mut grid = Grid::start();
     // What sensors see on this machine is not this test's affair.
