@@ -3,12 +3,12 @@
 
 use common::selector::Selector;
 use common::view::{AttemptView, TaskView};
+use common::{AttemptId, Time};
 
-use super::Context;
+use super::{Context, task};
 use crate::args::OutputMode;
 use crate::args::value::OneJob;
 use crate::failure::Failure;
-use crate::output::json::List;
 use crate::session::Session;
 
 const HEADINGS: &str = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\t\
@@ -17,40 +17,45 @@ const HEADINGS: &str = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval
 /// Prints the attempts of one job, in the order in which they were assigned.
 pub(super) async fn run(context: &Context, session: &Session, job: OneJob) -> Result<(), Failure> {
     let job = session.job(job).await?;
-    let tasks = session.tasks(job.job, Selector::All, Vec::new()).await?;
+    let mut pages = session
+        .task_pages(job.job, Selector::All, Vec::new())
+        .await?;
     if context.out.mode() == OutputMode::Json {
-        return context
-            .out
-            .show(&List("tasks", &tasks), String::new, Vec::new);
+        return task::show(context, pages).await;
     }
 
-    let attempts = || {
-        attempts(&tasks)
-            .iter()
-            .map(|(_, attempt)| attempt.attempt.to_string())
-            .collect()
-    };
-    context.out.show(&(), || text(&tasks, &job.name), attempts)
+    let mut all: Vec<AttemptLine> = Vec::new();
+    loop {
+        let page = pages.next().await?;
+        if page.is_empty() {
+            break;
+        }
+        all.extend(rows(&page, &job.name));
+    }
+    all.sort_unstable();
+    let attempts = || all.iter().map(|(_, id, _)| id.to_string()).collect();
+    context.out.show(&(), || text(&all), attempts)
 }
 
-fn attempts(tasks: &[TaskView]) -> Vec<(&TaskView, &AttemptView)> {
-    let mut all: Vec<_> = tasks
+/// An attempt with the time at which it was assigned, by which rows are sorted, and its row without the number.
+type AttemptLine = (Time, AttemptId, String);
+
+fn rows(tasks: &[TaskView], name: &str) -> impl Iterator<Item = AttemptLine> {
+    let all = tasks
         .iter()
-        .flat_map(|task| task.attempts.iter().map(move |a| (task, a)))
-        .collect();
-    all.sort_by_key(|(_, attempt)| (attempt.assigned, attempt.attempt));
-    all
+        .flat_map(|task| task.attempts.iter().map(move |a| (task, a)));
+    all.map(move |(task, attempt)| (attempt.assigned, attempt.attempt, row(task, attempt, name)))
 }
 
-fn text(tasks: &[TaskView], name: &str) -> String {
-    let rows = attempts(tasks)
-        .into_iter()
-        .enumerate()
-        .map(|(i, (task, attempt))| row(i + 1, task, attempt, name));
-    rows.fold(format!("{HEADINGS}\n"), |out, row| out + &row + "\n")
+/// Returns the headings and the rows, which are sorted, with their numbers.
+fn text(rows: &[AttemptLine]) -> String {
+    let lines = (1..)
+        .zip(rows)
+        .map(|(n, (.., row))| format!("{n}\t{row}\n"));
+    format!("{HEADINGS}\n") + &lines.collect::<String>()
 }
 
-fn row(number: usize, task: &TaskView, attempt: &AttemptView, name: &str) -> String {
+fn row(task: &TaskView, attempt: &AttemptView, name: &str) -> String {
     let start = attempt.started.unwrap_or(attempt.assigned);
     let exit = attempt.exit_code.map_or_else(
         || if attempt.state.live() { "" } else { "-1" }.to_owned(),
@@ -58,7 +63,6 @@ fn row(number: usize, task: &TaskView, attempt: &AttemptView, name: &str) -> Str
     );
 
     let cells = [
-        number.to_string(),
         attempt.host.clone(),
         format!("{:.3}", start.secs()),
         format!("{:.3}", attempt.ran.secs()),
@@ -91,7 +95,7 @@ mod tests {
     use super::*;
     use common::attempt::Outcome;
     use common::view::{AttemptState, TaskState};
-    use common::{AttemptId, Incarnation, JobId, Span, TaskId, Time};
+    use common::{Incarnation, JobId, Span, TaskId};
 
     #[test]
     fn the_joblog_has_a_row_for_each_attempt_in_order_of_time() {
@@ -137,7 +141,9 @@ mod tests {
             attempts,
             speculation: None,
         };
-        let text = text(&[view], "render");
+        let mut rows: Vec<AttemptLine> = rows(&[view], "render").collect();
+        rows.sort_unstable();
+        let text = text(&rows);
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[0].split('\t').take(9).last(), Some("Command"));
 

@@ -16,7 +16,7 @@ use crate::output::PagePlace;
 use crate::output::json::{Json, List};
 use crate::output::table::{Rows, facts};
 use crate::output::when;
-use crate::session::Session;
+use crate::session::{Session, TaskPages};
 
 /// Executes one verb of `deskgrid task`.
 pub(super) async fn run(context: &Context, command: TaskCommand) -> Result<Exit, Failure> {
@@ -43,7 +43,12 @@ async fn list(
 ) -> Result<(), Failure> {
     let job = session.job_id(job).await?;
     session.note_beyond(job, &tasks).await?;
-    let mut pages = session.task_pages(job, tasks, states).await?;
+    let pages = session.task_pages(job, tasks, states).await?;
+    show(context, pages).await
+}
+
+/// Prints tasks page by page.
+pub(super) async fn show(context: &Context, mut pages: TaskPages) -> Result<(), Failure> {
     let mut page = pages.next().await?;
     let mut table = TaskTable::new(&page, context.out.color());
     let mut first = true;

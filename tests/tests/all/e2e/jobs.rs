@@ -353,6 +353,12 @@ fn a_list_of_very_many_tasks_is_printed_in_little_memory() {
         let tasks = list.matches(&format!("{job}.")).count();
         assert_eq!(tasks, 300_000, "{mode}");
     }
+    let log = ["job", "list", "--joblog", &job];
+    let tasks = grid.deskgrid([&["--output", "json"][..], &log].concat());
+    let tasks = tasks.expect_code(0).stdout;
+    assert_eq!(tasks.matches(&format!("{job}.")).count(), 300_000);
+    let rows = grid.deskgrid(log).expect_code(0).stdout;
+    assert_eq!(rows.lines().count(), 1, "nothing was tried yet");
 }
 
 #[test]
