@@ -3,6 +3,7 @@
 //! affair of [`super::dashboard`] and [`super::owner`].
 
 #[cfg(not(unix))]
+use std::borrow::Cow;
 use std::io::IsTerminal;
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -21,7 +22,7 @@ use crate::output::note;
 struct Address<'a> {
     url: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    socket: Option<&'a Path>,
+    socket: Option<Cow<'a, str>>,
 }
 
 /// The way in for one user, and the terminal that it ends with.
@@ -96,6 +97,8 @@ impl WayIn<'_> {
                 "{url}\nlets one browser in, within {life} s; Enter prints another address\n{socket}"
             )
         };
+        // Temporary files may lie where a name is no text.
+        let socket = socket.map(Path::to_string_lossy);
         let address = Address { url, socket };
 
         self.context

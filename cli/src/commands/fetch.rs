@@ -24,7 +24,6 @@ use common::wire::RefusalCode;
 use earlier::EarlierFiles;
 use link::LinkError;
 use serde::Serialize;
-use serde::ser::{SerializeMap, Serializer};
 use unfinished::UnfinishedTasks;
 
 use super::cat::note_removed;
@@ -33,7 +32,7 @@ use crate::args::OutputMode;
 use crate::args::value::OneJob;
 use crate::failure::{Exit, Failure};
 use crate::files;
-use crate::output::{OutputForm, note};
+use crate::output::{OutputForm, json, note};
 use crate::parallel;
 use crate::session::Session;
 use crate::transfer::ShownTransfer;
@@ -159,7 +158,7 @@ impl WantedFile {
 #[derive(Serialize)]
 struct Fetched {
     job: u32,
-    #[serde(serialize_with = "path_text")]
+    #[serde(serialize_with = "json::path_text")]
     into: PathBuf,
     files: Vec<FetchedFile>,
     /// The numbers of the tasks that have not finished well, by state.
@@ -184,7 +183,7 @@ struct FetchedFile {
     task: String,
     /// The state of the task.
     state: String,
-    #[serde(flatten, serialize_with = "path_fields")]
+    #[serde(flatten, serialize_with = "json::path_fields")]
     path: PathBuf,
     bytes: u64,
     /// Whether the same file existed before.
@@ -195,21 +194,6 @@ struct FetchedFile {
     /// The target of a symbolic link, as text.
     #[serde(skip_serializing_if = "Option::is_none")]
     link: Option<String>,
-}
-
-/// Writes a path as text, which has U+FFFD for what is not UTF-8.
-fn path_text<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(&path.to_string_lossy())
-}
-
-/// Writes a path as `path`, and its bytes as `path_bytes` where the text does not have all of it.
-fn path_fields<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
-    let mut fields = to.serialize_map(None)?;
-    fields.serialize_entry("path", &path.to_string_lossy())?;
-    if path.to_str().is_none() {
-        fields.serialize_entry("path_bytes", path.as_os_str().as_encoded_bytes())?;
-    }
-    fields.end()
 }
 
 /// Fetches the outputs of some tasks of a job. The exit code says whether all of them have finished.

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::owner::Visit;
 use super::picture::PixelSize;
 use crate::failure::{Exit, Failure};
+use crate::output::json;
 use crate::output::table::{Rows, facts};
 
 /// The records of the demo, as the master has them.
@@ -30,6 +31,7 @@ pub(super) struct DemoReport {
 
 #[derive(Serialize)]
 pub(super) struct DemoDocument {
+    #[serde(serialize_with = "json::path_text")]
     picture: PathBuf,
     width_px: u32,
     height_px: u32,
