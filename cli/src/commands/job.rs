@@ -694,12 +694,13 @@ async fn why_no_prediction(session: &Session, job: JobId) -> Result<String, Fail
         Reply::Explained(view) => view,
         other => return Err(unexpected(Some(&other)).into()),
     };
-    let work = session.work(job).await?;
-    let estimated = work.is_some_and(|work| work.rules.estimate.is_some());
-    Ok(no_prediction(&view, estimated))
+    let rules = session.work(job).await?.map(|work| work.rules);
+    let estimated = rules.as_ref().is_some_and(|rules| rules.estimate.is_some());
+    let compared = rules.is_some_and(|rules| rules.quorum.compares());
+    Ok(no_prediction(&view, estimated, compared))
 }
 
-fn no_prediction(view: &ExplainView, estimated: bool) -> String {
+fn no_prediction(view: &ExplainView, estimated: bool, compared: bool) -> String {
     let mut missing = Vec::new();
     if view.job.tasks.finished == 0 && !estimated {
         missing.push(UNKNOWN_TIMES);
@@ -713,6 +714,7 @@ fn no_prediction(view: &ExplainView, estimated: bool) -> String {
         missing.push(match (held, unrequested) {
             (true, _) => "nobody knows when the jobs end that it waits for",
             (false, true) => "its policy starts a task only once it is requested",
+            (false, false) if compared => NO_OWNER,
             (false, false) => NO_HOST,
         });
     }
@@ -729,6 +731,9 @@ pub(super) const UNKNOWN_TIMES: &str = "nothing tells how long a task takes (a f
      program would), or no host takes its tasks now";
 /// Says why there is no prediction where the time of a task is known.
 pub(super) const NO_HOST: &str = "no host takes its tasks now";
+/// Says the same of a job with a quorum.
+pub(super) const NO_OWNER: &str = "no host takes its tasks now, or too few owners are left with \
+     hosts for the results that must agree";
 
 async fn explain(context: &Context, session: &Session, job: OneJob) -> Result<(), Failure> {
     let job = session.job_id(job).await?;

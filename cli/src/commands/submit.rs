@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::Context;
 use super::job::{
-    AwaitedJobs, NO_HOST, UNKNOWN_TIMES, forecast_in_words, limits_in_words, wait_for,
+    AwaitedJobs, NO_HOST, NO_OWNER, UNKNOWN_TIMES, forecast_in_words, limits_in_words, wait_for,
 };
 use super::width::width_in_words;
 use crate::args::value::{AfterArg, OneJob};
@@ -281,6 +281,7 @@ fn dry(context: &Context, taken: &SubmitAnswer, plan: &SubmitPlan) -> Result<Exi
             format!("; expected to finish {}", forecast_in_words(forecast, now))
         }
         (None, None) if taken.width.is_some() || plan.waits_for_requests() => String::new(),
+        (None, None) if plan.estimated() && plan.compared() => format!("; no prediction: {NO_OWNER}"),
         (None, None) if plan.estimated() => format!("; no prediction: {NO_HOST}"),
         (None, None) => format!("; no prediction: {UNKNOWN_TIMES}"),
     };

@@ -172,6 +172,11 @@ impl SubmitPlan {
         self.spec.rules.estimate.is_some() || !self.asked.estimates.is_empty()
     }
 
+    /// Whether several results of each task must agree.
+    pub(crate) fn compared(&self) -> bool {
+        self.spec.rules.quorum.compares()
+    }
+
     /// The number of tasks.
     pub(crate) fn tasks(&self) -> u64 {
         self.spec.tasks.ids.len()

@@ -118,7 +118,8 @@ impl JobsBefore {
 impl Scheduler {
     /// Predicts the completion of the job's last task: its median. `None` where its tasks' run
     /// times are unknown (neither a finished one nor an estimate), where no host takes work or will
-    /// once its owner leaves, or where the job is settled.
+    /// once its owner leaves, where no host of another owner is left for a result that must agree with
+    /// others, or where the job is settled.
     pub fn predict_finish(&self, id: JobId, now: Time) -> Option<Time> {
         Some(self.uncorrected(self.jobs.table.get(&id)?, now)?.finish)
     }
@@ -136,7 +137,8 @@ impl Scheduler {
         let (promised, others): (Vec<&Job>, Vec<&Job>) = jobs.partition(|job| {
             job.promise.is_some() && !job.settled() && !job.is_held() && job.unsettled() > 0
         });
-        let of_promised: Vec<JobId> = promised.iter().map(|job| job.rank.job).collect();
+        let of_promised = promised.iter().filter(|job| !self.lacks_owners(job));
+        let of_promised: Vec<JobId> = of_promised.map(|job| job.rank.job).collect();
         let finishes = self.promised_finishes(&of_promised, now);
 
         let promised = promised.into_iter().filter_map(|job| {
@@ -235,7 +237,7 @@ impl Scheduler {
     /// Predicts the completion of a job; of one that waits for others as if their end were now.
     fn finish_alone(&self, job: &Job, before: &JobsBefore, now: Time) -> Option<Prediction> {
         let id = job.rank.job;
-        if job.unsettled() == 0 {
+        if job.unsettled() == 0 || self.lacks_owners(job) {
             return None;
         }
         if job.promise.is_some() {

@@ -7,5 +7,6 @@
 
 pub(crate) mod finish;
 pub(crate) mod overdue;
+mod owners;
 mod slots;
 pub(crate) mod starts;

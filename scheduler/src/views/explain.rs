@@ -191,12 +191,7 @@ impl Scheduler {
             tasks.push((why.to_owned(), compared));
         }
 
-        let opinions = job.wants_opinions();
-        if job.rules.quorum.compares() && !opinions.is_empty() {
-            let size = job.rules.quorum.size;
-            let why = self.why_too_few_owners(job).unwrap_or_else(|| {
-                format!("another result from a host of another owner is wanted, until {size} agree")
-            });
+        for (why, opinions) in self.why_opinions(job) {
             match tasks.iter_mut().find(|(said, _)| *said == why) {
                 Some((_, same)) => same.union_with(&opinions),
                 None => tasks.push((why, opinions)),
@@ -442,6 +437,29 @@ impl Scheduler {
                 plural(owners.len() as u64, "owner")
             )
         })
+    }
+
+    /// Returns the tasks that wait for another result, each with the reason, in words.
+    fn why_opinions(&self, job: &Job) -> Vec<(String, IdSet)> {
+        let mut opinions = job.wants_opinions();
+        if !job.rules.quorum.compares() || opinions.is_empty() {
+            return Vec::new();
+        }
+        if let Some(why) = self.why_too_few_owners(job) {
+            return vec![(why, opinions)];
+        }
+
+        let size = job.rules.quorum.size;
+        let why =
+            format!("another result from a host of another owner is wanted, until {size} agree");
+        let stuck = self.without_owners(job);
+        opinions.subtract(&stuck);
+        let none_left =
+            format!("{why}; no such host takes work now, or will once its owner leaves");
+        let all = [(why, opinions), (none_left, stuck)];
+        all.into_iter()
+            .filter(|(_, tasks)| !tasks.is_empty())
+            .collect()
     }
 
     /// Returns the hosts or ranks that a gang waits for, in words.

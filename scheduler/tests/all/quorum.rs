@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::attempt::Outcome;
-use common::host::OwnerState;
+use common::host::{OwnerState, YieldReason};
 use common::job::{Compare, Quorum, Rules};
 use common::view::{JobState, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
@@ -59,6 +59,21 @@ impl Court {
                 ..Rules::default()
             },
         )
+    }
+
+    /// A job of which two results of each task must agree, and whose run times are known.
+    fn estimated(tasks: u32, adaptive: bool) -> Self {
+        let quorum = Quorum {
+            size: 2,
+            adaptive,
+            compare: Compare::Bytes,
+        };
+        let rules = Rules {
+            quorum,
+            estimate: Some(s(60)),
+            ..Rules::default()
+        };
+        Self::with(tasks, rules)
     }
 
     fn with(tasks: u32, rules: Rules) -> Self {
@@ -351,6 +366,54 @@ fn a_quorum_beyond_the_number_of_owners_is_explained_as_such() {
         hosts,
         ["ready: its owner's hosts have had each task that waits"; 3]
     );
+}
+
+#[test]
+fn no_end_is_predicted_where_no_host_of_another_owner_is_left_for_a_result() {
+    let mut court = Court::estimated(1, false);
+    let end = |court: &Court| court.scheduler.predict_finish(JOB, court.now);
+    let ends = |court: &Court| court.scheduler.predict_all(&[JOB], court.now).len();
+    court.host(1, 1, 0);
+    court.host(2, 1, 0);
+    assert_eq!((end(&court), ends(&court)), (None, 0), "one owner's hosts");
+    court.host(3, 3, 0);
+    assert!(end(&court).is_some(), "two results are on their way");
+
+    court.delivers(1, 7);
+    court.delivers(3, TRUTH);
+    assert_eq!((end(&court), ends(&court)), (None, 0), "two results differ");
+    let why = court.scheduler.explain(JOB).expect("the job is there");
+    let told = |(why, tasks): &(String, IdSet)| {
+        why.contains("no such host takes work now") && tasks.len() == 1
+    };
+    assert!(why.tasks.iter().any(told), "{:?}", why.tasks);
+
+    court.host(4, 4, 0);
+    assert!(end(&court).is_some(), "a third result is on its way");
+    assert_eq!(ends(&court), 1);
+}
+
+#[test]
+fn an_end_is_predicted_while_an_owner_who_is_there_may_leave_a_host_for_a_result() {
+    let mut court = Court::estimated(1, false);
+    court.hosts(2);
+    court.send(Event::OwnerChanged {
+        host: HostId(2),
+        owner: OwnerState::Present(YieldReason::InUse),
+    });
+    let end = court.scheduler.predict_finish(JOB, court.now);
+    assert!(end.is_some(), "the copy goes on once its owner leaves");
+}
+
+#[test]
+fn an_end_is_predicted_where_a_host_of_the_only_owner_is_believed_alone() {
+    let mut court = Court::estimated(3, true);
+    court.host(1, 1, 0);
+    assert_eq!(court.scheduler.predict_finish(JOB, court.now), None);
+
+    let mut court = Court::estimated(3, true);
+    court.host(1, 1, u32::MAX);
+    assert!(court.scheduler.predict_finish(JOB, court.now).is_some());
 }
 
 #[test]

@@ -1,0 +1,92 @@
+//! Owners for the results of a quorum: the tasks that want more of them than there are owners left
+//! with hosts for them, so that nobody can say when the job ends. Which results count is decided in
+//! `faults`.
+
+use std::collections::BTreeSet;
+
+use common::{HostId, IdSet};
+
+use crate::forecast::starts::kept;
+use crate::policy::trust::{MOST_RESULTS, TRUSTED_FROM};
+use crate::state::host::{Host, Hosts};
+use crate::state::job::{Job, TaskRecord};
+use crate::state::scheduler::Scheduler;
+
+/// The owners of the hosts that take tasks of a job, or will once their owners leave.
+struct OwnersLeft {
+    parties: BTreeSet<HostId>,
+    /// Whether one of those hosts is believed alone, under a quorum that allows it.
+    believed: bool,
+}
+
+impl OwnersLeft {
+    /// Whether tasks without a result and a live attempt can have as many results as they want.
+    fn suffice(&self, job: &Job) -> bool {
+        self.believed || self.parties.len() >= job.rules.quorum.size as usize
+    }
+
+    /// Whether a task has results or live attempts, and wants more beside them than these owners can give.
+    fn lacked_by(&self, record: &TaskRecord, hosts: &Hosts) -> bool {
+        let Some(question) = record.question.as_deref() else {
+            return false;
+        };
+        let votes = question.ballot.votes();
+        if votes.len() >= MOST_RESULTS.saturating_mul(question.wanted) as usize {
+            return false;
+        }
+
+        // What stands still on a host may go on there.
+        let wanted = question.ballot.missing(question.wanted);
+        let further = wanted.saturating_sub(record.live.len());
+        if further == 0 || votes.is_empty() && record.live.is_empty() {
+            return false;
+        }
+
+        let live = record.live.iter().map(|copy| hosts.party(copy.host));
+        let used: BTreeSet<HostId> = votes.iter().map(|vote| vote.party).chain(live).collect();
+        let gone = used.intersection(&self.parties).count();
+        self.parties.len() - gone < further
+    }
+}
+
+impl Scheduler {
+    fn owners_left(&self, job: &Job) -> OwnersLeft {
+        let hosts = self.hosts.table.values();
+        let able = |host: &&Host| host.suits(&job.rules.needs) && (host.takes_work() || kept(host));
+        let able: Vec<&Host> = hosts.filter(able).collect();
+        OwnersLeft {
+            parties: able.iter().map(|host| host.party).collect(),
+            believed: job.rules.quorum.adaptive
+                && able.iter().any(|host| host.valid >= TRUSTED_FROM),
+        }
+    }
+
+    /// Whether some task of the job cannot have as many results as must agree before hosts of other
+    /// owners come.
+    pub(crate) fn lacks_owners(&self, job: &Job) -> bool {
+        if !job.rules.quorum.compares() {
+            return false;
+        }
+
+        let owners = self.owners_left(job);
+        let begins = |(index, record): (u32, &TaskRecord)| {
+            let results = record.question.as_deref().map(|q| q.ballot.votes().len());
+            job.requeued.contains(index) && results.unwrap_or(0) == 0 && record.live.is_empty()
+        };
+        let untried = !job.fresh.is_empty() || !job.after.tasks.is_empty();
+        if !owners.suffice(job) && (untried || job.records.iter().any(begins)) {
+            return true;
+        }
+        let mut records = job.records.values();
+        records.any(|record| owners.lacked_by(record, &self.hosts))
+    }
+
+    /// Returns the tasks with results or live attempts that want more results than there are owners
+    /// left for.
+    pub(crate) fn without_owners(&self, job: &Job) -> IdSet {
+        let owners = self.owners_left(job);
+        let records = job.records.iter();
+        let lacking = records.filter(|(_, record)| owners.lacked_by(record, &self.hosts));
+        lacking.map(|(index, _)| index).collect()
+    }
+}
