@@ -2,7 +2,7 @@
 //! them again. The choice of the attempt lives in `crate::disclosed::preemption`.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
 
 use common::attempt::{HeldAttempt, Phase};
@@ -22,6 +22,16 @@ impl Host {
             && !load.frozen
             && !load.stopping
             && self.books.frozen() < self.offers.frozen
+    }
+
+    /// Returns the frozen attempts that it has room for. What they have in memory is counted already: they
+    /// need a slot and its processors.
+    fn fit_to_thaw(&self) -> impl Iterator<Item = (AttemptId, &HostAttempt)> {
+        let fits = |load: &HostAttempt| self.has_room_without(load.takes, &[load], &[]);
+        let frozen = self.books.iter();
+        frozen
+            .filter(move |(_, load)| load.frozen && !load.stopping && fits(load))
+            .map(|(attempt, load)| (*attempt, load))
     }
 
     /// Returns those of these attempts that it can freeze while the others of them end, so that all
@@ -164,56 +174,117 @@ impl Scheduler {
     /// Thaws frozen attempts where there are slots for them: those of requested tasks, or with
     /// `disclosed` all.
     pub(crate) fn thaw(&mut self, disclosed: bool, fx: &mut Vec<Effect>) {
+        // Whoever is woken on this walk is looked at again on the next one, from the first host on.
+        let woken = if disclosed {
+            std::mem::take(&mut self.jobs.lines.shares.woken)
+        } else {
+            BTreeSet::new()
+        };
         let mut last = None;
-        while let Some(id) = match last {
-            None => self.hosts.index.thawable.first().copied(),
-            Some(last) => self
-                .hosts
-                .index
-                .thawable
-                .range((Excluded(last), Unbounded))
-                .next()
-                .copied(),
-        } {
+        while let Some(id) = self.next_thawable(last, &woken) {
             last = Some(id);
             while let Some(attempt) = self.next_to_thaw(id, disclosed) {
                 self.let_go_on(id, attempt, fx);
             }
+            self.set_aside(id);
         }
+    }
+
+    /// Returns the next host on which something may be thawed: hosts that only users' bounds keep
+    /// from it are passed over, but where one of them may run more or is `woken`.
+    fn next_thawable(&self, last: Option<HostId>, woken: &BTreeSet<u32>) -> Option<HostId> {
+        let shares = &self.jobs.lines.shares;
+        let from = (last.map_or(Unbounded, Excluded), Unbounded);
+        let may = |user: u32| !shares.keeps_aside(user) || woken.contains(&user);
+        let aside = self.hosts.index.set_aside.iter();
+        let aside = aside
+            .filter(|(user, _)| may(**user))
+            .map(|(_, hosts)| hosts);
+        let all = std::iter::once(&self.hosts.index.thawable).chain(aside);
+        all.filter_map(|hosts| hosts.range(from).next())
+            .min()
+            .copied()
+    }
+
+    /// Sets a host aside where only users' bounds keep its frozen attempts from going on.
+    fn set_aside(&mut self, id: HostId) {
+        if !self.jobs.lines.shares.on() {
+            return;
+        }
+        let users = self.kept_by_bounds(id);
+        let index = &mut self.hosts.index;
+        index.set_aside.retain(|_, hosts| {
+            hosts.remove(&id);
+            !hosts.is_empty()
+        });
+
+        let thawable = self.hosts.table.get(&id).is_some_and(Host::may_thaw);
+        if thawable && users.is_empty() {
+            index.thawable.insert(id);
+        } else {
+            index.thawable.remove(&id);
+        }
+        for user in users {
+            index.set_aside.entry(user).or_default().insert(id);
+        }
+    }
+
+    /// Returns the users whose bounds keep all frozen attempts of a host that it has room for; none
+    /// where one of these may go on.
+    fn kept_by_bounds(&self, id: HostId) -> BTreeSet<u32> {
+        let host = self.hosts.table.get(&id).filter(|host| host.may_thaw());
+        let mut users = BTreeSet::new();
+        for (attempt, _) in host.into_iter().flat_map(Host::fit_to_thaw) {
+            match self.kept_by_bound(attempt) {
+                Some(user) => users.insert(user),
+                None => return BTreeSet::new(),
+            };
+        }
+        users
+    }
+
+    /// Returns the user of a frozen attempt, if it would take the user beyond the bound of running
+    /// tasks.
+    fn kept_by_bound(&self, attempt: AttemptId) -> Option<u32> {
+        let job = self.jobs.table.get(&attempt.task.job)?;
+        let full = self.jobs.lines.shares.room(job.user) == Some(0);
+        (full && job.stands_still(attempt.task.index)).then_some(job.user)
     }
 
     /// Returns the frozen attempt of a host that is thawed first: one of a requested task, with the
     /// longest run time. What would take its user beyond the bound of running tasks stays frozen.
     fn next_to_thaw(&self, id: HostId, disclosed: bool) -> Option<AttemptId> {
-        let host = self
-            .hosts
-            .table
-            .get(&id)
-            .filter(|host| host.lets_go_on() && host.free_slots() > 0)?;
+        let host = self.hosts.table.get(&id).filter(|host| host.may_thaw())?;
         let needed = |attempt: &AttemptId| {
             let job = self.jobs.table.get(&attempt.task.job);
             job.is_some_and(|job| !job.only_disclosed(attempt.task.index))
         };
-        let may_run = |attempt: &AttemptId| {
-            let job = self.jobs.table.get(&attempt.task.job);
-            job.is_none_or(|job| {
-                let room = self.jobs.lines.shares.room(job.user);
-                room != Some(0) || !job.stands_still(attempt.task.index)
-            })
-        };
-        // What it has in memory is still counted: it needs a slot and its processors.
-        let fits = |load: &HostAttempt| host.has_room_without(load.takes, &[load], &[]);
         let frozen = host
-            .books
-            .iter()
-            .filter(|(_, load)| load.frozen && !load.stopping && fits(load))
-            .filter(|(attempt, _)| may_run(attempt));
-        let frozen = frozen.map(|(attempt, load)| (needed(attempt), load.ran, Reverse(*attempt)));
+            .fit_to_thaw()
+            .filter(|(attempt, _)| self.kept_by_bound(*attempt).is_none());
+        let frozen = frozen.map(|(attempt, load)| (needed(&attempt), load.ran, Reverse(attempt)));
 
         frozen
             .filter(|(needed, ..)| disclosed || *needed)
             .max()
             .map(|(.., Reverse(attempt))| attempt)
+    }
+
+    /// Panics if something could be thawed on one of these hosts, all of whose users are at their bounds.
+    pub(crate) fn check_set_aside(&self, hosts: usize) {
+        let shares = &self.jobs.lines.shares;
+        let aside = &self.hosts.index.set_aside;
+        let first = aside.values().next().into_iter().flatten();
+        for id in first.take(hosts) {
+            let mut users = aside.iter().filter(|(_, hosts)| hosts.contains(id));
+            let kept = users.all(|(user, _)| shares.keeps_aside(*user));
+            debug_assert!(
+                !kept
+                    || self.hosts.index.thawable.contains(id)
+                    || self.next_to_thaw(*id, true).is_none(),
+                "{id:?} could thaw something"
+            );
+        }
     }
 
     fn let_go_on(&mut self, id: HostId, attempt: AttemptId, fx: &mut Vec<Effect>) {

@@ -675,6 +675,9 @@ impl Jobs {
         };
 
         if (copy.suspended, copy.hold_up) != (suspended(phase), hold_up) {
+            if copy.suspended && !suspended(phase) {
+                self.lines.shares.woken.insert(job.user);
+            }
             copy.suspended = suspended(phase);
             copy.hold_up = hold_up;
             job.refresh(index, max_copies);

@@ -23,6 +23,7 @@ impl Scheduler {
             }
         }
 
+        self.check_set_aside(CHECKED);
         let last = self.jobs.table.last_key_value().map_or(0, |(id, _)| id.0);
         let turn = JobId((self.events % (u64::from(last) + 1)) as u32);
         let from = (Bound::Included(turn), Bound::Unbounded);

@@ -368,6 +368,11 @@ impl Host {
             && self.owner.lets_run()
     }
 
+    /// Whether it holds frozen attempts, and has a slot for one.
+    pub(crate) fn may_thaw(&self) -> bool {
+        self.books.frozen() > 0 && self.lets_go_on() && self.free_slots() > 0
+    }
+
     /// Whether the time can be predicted from which tasks run there: it is `Alive`, and neither
     /// disconnected nor paused by its owner.
     pub(crate) fn foreseen(&self) -> bool {
@@ -489,8 +494,10 @@ pub(crate) struct Index {
     pub(crate) standing: PreemptibleAttempts,
     /// Hosts that hold attempts, and until the end of the step those that did.
     busy: Dense<HostId, ()>,
-    /// Ready hosts that hold frozen attempts.
+    /// Ready hosts that hold frozen attempts, and were not set aside since they changed.
     pub(crate) thawable: BTreeSet<HostId>,
+    /// The others, where only the bounds of these users keep such attempts from going on.
+    pub(crate) set_aside: BTreeMap<u32, BTreeSet<HostId>>,
     pub(crate) partings: Partings,
     /// The next check of each host's silence.
     pub(crate) checks: BTreeSet<(Time, HostId)>,
@@ -540,7 +547,7 @@ impl Index {
             self.busy.insert(host.id, ());
         }
         let free = host.free_slots() > 0;
-        if host.books.frozen() > 0 && host.lets_go_on() && free {
+        if host.may_thaw() {
             self.thawable.insert(host.id);
         } else if !self.thawable.is_empty() {
             self.thawable.remove(&host.id);

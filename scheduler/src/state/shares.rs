@@ -52,6 +52,8 @@ pub(crate) struct Shares {
     sharing: Option<Sharing>,
     numbers: BTreeMap<String, u32>,
     users: Vec<UserUse>,
+    /// Users of whom more goes on since hosts that were set aside for their bounds were last looked at.
+    pub(crate) woken: BTreeSet<u32>,
     /// The time of the event that is being handled.
     pub(crate) now: Time,
 }
@@ -179,6 +181,9 @@ impl Shares {
         let Some(user) = self.users.get_mut(number as usize) else {
             return;
         };
+        if user.most.is_some() && running > before {
+            self.woken.insert(number);
+        }
         user.average = user.average_at(now, half_life);
         user.at = user.at.max(now);
         user.running = (user.running + running).saturating_sub(before);
@@ -206,6 +211,11 @@ impl Shares {
         let user = self.users.get(number as usize)?;
         user.most
             .map(|most| u64::from(most).saturating_sub(user.running))
+    }
+
+    /// Whether hosts that were set aside for the user's bound need no look.
+    pub(crate) fn keeps_aside(&self, number: u32) -> bool {
+        self.room(number) == Some(0) && !self.woken.contains(&number)
     }
 
     /// Returns the same; `u64::MAX` without a bound.

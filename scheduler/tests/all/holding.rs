@@ -283,6 +283,36 @@ fn a_frozen_attempt_stays_so_while_its_user_is_at_the_bound() {
 }
 
 #[test]
+fn a_frozen_attempt_goes_on_once_its_user_has_fewer_tasks_on_other_hosts() {
+    let mut world = World::with(Settings {
+        sharing: Some(Sharing {
+            most_running_each: Some(1),
+            ..Sharing::default()
+        }),
+        ..Settings::default()
+    });
+    let host = world.host(1).holds_frozen(1).joins();
+    let draft = world.job(2).user("ben").policy("FCFSxFCFS");
+    let ben = draft.disclosed().submit();
+    world.moves(host, Phase::Running);
+    let first = world.attempt_on(host);
+    let (ann, effects) = world.job(1).user("ann").policy("FCFS").asks();
+    assert_eq!(held(&effects).0, [(host, first, Some(TaskId::new(ann, 1)))]);
+    let other = world.host(2).joins();
+    let second = world.attempt_on(other);
+    assert_eq!(second.task, TaskId::new(ben, 2));
+
+    let books = world.books(host);
+    let attempt = books.into_iter().find(|attempt| attempt.task.job == ann);
+    let effects = world.succeeds(host, attempt.expect("it runs"));
+    assert_eq!(held(&effects).1, [], "ben runs one task already");
+    let effects = world.pass(s(10));
+    assert_eq!(held(&effects).1, [], "ben still does");
+    let effects = world.succeeds(other, second);
+    assert_eq!(held(&effects).1, [first]);
+}
+
+#[test]
 fn a_frozen_attempt_ends_with_its_job_or_its_host() {
     let mut world = world();
     let (job, host) = busy(&mut world);
