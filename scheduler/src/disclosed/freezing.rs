@@ -218,11 +218,10 @@ impl Scheduler {
             !hosts.is_empty()
         });
 
-        let thawable = self.hosts.table.get(&id).is_some_and(Host::may_thaw);
-        if thawable && users.is_empty() {
-            index.thawable.insert(id);
-        } else {
+        if !users.is_empty() {
             index.thawable.remove(&id);
+        } else if self.hosts.table.get(&id).is_some_and(Host::may_thaw) {
+            index.thawable.insert(id);
         }
         for user in users {
             index.set_aside.entry(user).or_default().insert(id);

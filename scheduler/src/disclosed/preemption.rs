@@ -56,8 +56,8 @@ struct Preemptor {
     overtakes: bool,
 }
 
-/// The waiting jobs that were passed since the latest start, or since the walk began.
-#[derive(Default)]
+/// The waiting jobs before this one, and how many of them were searched for since the latest start.
+#[derive(Default, Clone, Copy)]
 struct InVain {
     /// The number of them for which hosts were searched.
     searched: u32,
@@ -71,6 +71,14 @@ impl InVain {
     /// Whether further jobs are looked at.
     fn goes_on(&self) -> bool {
         self.searched < PATIENCE && self.passed < PASSED
+    }
+
+    /// Returns the same with none searched for yet.
+    fn searched_anew(self) -> Self {
+        Self {
+            searched: 0,
+            ..self
+        }
     }
 
     /// Counts a job. Returns the rank after which the next one is looked for: the last one of its
@@ -104,9 +112,12 @@ impl Scheduler {
         let mut last = None;
         let mut in_vain = InVain::default();
         let mut coming = self.slots_coming();
+        let mut some_coming = coming > 0;
         let mut ranks_asked = false;
 
         while let Some(rank) = after(&self.jobs.lines.waiting, last).filter(|_| in_vain.goes_on()) {
+            let stood = last;
+            let passed = in_vain;
             last = Some(in_vain.pass(rank));
             if self.jobs.gangs.contains(&rank.job) && !std::mem::replace(&mut ranks_asked, true) {
                 // Only for the first gang: those behind it would take the hosts that it waits for.
@@ -141,18 +152,40 @@ impl Scheduler {
                 continue;
             };
             let none_saved = self.hosts.index.saved.is_empty();
+            let changed = chosen.all.iter().map(|one| one.attempt.task.job);
+            let changed: BTreeSet<JobId> = changed.chain([rank.job]).collect();
+            let bounds = self.bounds_behind(rank, &changed);
             if !self.give_room(&chosen, &claim, fx) {
                 // The task did not start after all: the next one may have the slot.
                 return self.place_waiting(fx);
             }
 
-            last = None;
-            in_vain = InVain::default();
-            coming = self.slots_coming();
             // Room that is taken gives the others no hope, unless it was saved up or what made way may be overtaken again.
+            let known = hopeless.len();
             hopeless.retain(|(kind, _)| none_saved && !kind.overtakes);
+            coming = self.slots_coming();
+            let comes = std::mem::replace(&mut some_coming, coming > 0) || coming > 0;
+
+            // Where all those before this one would only be passed again, the walk goes on where it stood.
+            let same = bounds.is_some() && bounds == self.bounds_behind(rank, &changed);
+            (last, in_vain) = if same && !comes && hopeless.len() == known {
+                (stood, passed.searched_anew())
+            } else {
+                (None, InVain::default())
+            };
             self.rank_standing();
         }
+    }
+
+    /// Returns for each of these jobs whether its user is at the bound of running tasks; `None` where
+    /// one of them waits ahead of this rank. While that stays so, no job ahead is in another case.
+    fn bounds_behind(&self, rank: Rank, jobs: &BTreeSet<JobId>) -> Option<Vec<bool>> {
+        let at_bound = |id: &JobId| {
+            let job = self.jobs.table.get(id)?;
+            let ahead = job.rank < rank && self.jobs.lines.waiting.contains(&job.rank);
+            (!ahead).then(|| self.jobs.lines.shares.room(job.user) == Some(0))
+        };
+        jobs.iter().map(at_bound).collect()
     }
 
     /// Returns the number of slots that become free once their hosts have heard of a stop: jobs

@@ -222,6 +222,35 @@ fn a_requested_task_gets_room_behind_many_jobs_of_a_user_at_the_bound() {
 }
 
 #[test]
+fn several_requested_tasks_get_room_behind_jobs_of_a_user_at_the_bound() {
+    let mut world = World::with(Settings {
+        sharing: Some(Sharing {
+            most_running: [("ann".to_owned(), 1)].into(),
+            ..Sharing::default()
+        }),
+        ..Settings::default()
+    });
+    let ann = world.job(1).user("ann").policy("FCFS").submit();
+    let first = world.host(1).joins();
+    for _ in 0..300 {
+        world.job(1).user("ann").policy("FCFS").submit();
+    }
+    let draft = world.job(3).user("carl").policy("FCFSxFCFS");
+    draft.disclosed().submit();
+    let others = [2, 3, 4].map(|host| world.host(host).joins());
+
+    let ben = world.job(2).user("ben").policy("FCFS").submit();
+    let dora = world.job(1).user("dora").policy("FCFS").submit();
+    let mut on: Vec<JobId> = others
+        .iter()
+        .map(|host| world.attempt_on(*host).task.job)
+        .collect();
+    on.sort();
+    assert_eq!(on, [ben, ben, dora]);
+    assert_eq!(world.attempt_on(first).task.job, ann);
+}
+
+#[test]
 fn a_requested_task_gets_room_behind_many_jobs_that_wait_for_another_host() {
     let mut world = world();
     let joins = |world: &mut World, host, gpus| {
