@@ -35,14 +35,12 @@ impl Core {
             let [failed, cancelled] = [TaskState::Failed, TaskState::Cancelled]
                 .map(|state| self.scheduler.tasks_in(job, state).unwrap_or_default());
             again(&live.spec, failed, &cancelled)
+        } else if let Some(refusal) = self.no_room_again(job)? {
+            return Ok(Err(refusal));
         } else if let Some(mut restored) = self.store.restore_job(job)? {
             let progress = &restored.progress;
             let again = again(&restored.spec, progress.failed.clone(), &progress.cancelled);
             if !again.is_empty() {
-                let user = &restored.view.user;
-                if let Some(refusal) = self.beyond_limits(user, restored.bytes) {
-                    return Ok(Err(refusal));
-                }
                 if let Some(refusal) = self.order_again(&mut restored)? {
                     return Ok(Err(refusal));
                 }

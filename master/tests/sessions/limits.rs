@@ -124,6 +124,50 @@ async fn a_dry_run_is_refused_where_its_user_has_no_room_for_the_job_or_for_adde
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_settled_job_for_which_there_is_no_room_is_refused_before_it_is_loaded() {
+    if database::is_used() {
+        return; // There is no file to damage.
+    }
+    let mut master = Master::start().await;
+    let client = master.admin().await;
+    let (settled, _) = submit(&client, 1, &noops(1)).await.unwrap();
+    let cancel = Request::Cancel {
+        jobs: Selector::Last,
+        tasks: None,
+    };
+    client.ask(&cancel).await.unwrap();
+    for id in 2..=4 {
+        submit(&client, id, &noops(1)).await.unwrap();
+    }
+
+    // A master that loads the settled job ends.
+    master.stop().await;
+    let store = rusqlite::Connection::open(master.dir.path().join("master/store.sqlite")).unwrap();
+    let damage = "UPDATE job SET estimates = x'FF' WHERE id = $1";
+    assert_eq!(store.execute(damage, [settled.0]).unwrap(), 1);
+    drop(store);
+    master.settings = |config| {
+        config.accept.store = true;
+        config.limits.open_jobs_per_user = 3;
+    };
+    master.again().await;
+
+    let client = master.admin().await;
+    let retry = Request::Retry {
+        job: settled,
+        tasks: Selector::All,
+        only_failed: false,
+    };
+    for _ in 0..2 {
+        let refused = within(client.ask(&retry)).await.err().unwrap();
+        assert!(
+            code(&refused) == RefusalCode::Conflict && refused.to_string().contains("3 jobs"),
+            "{refused}"
+        );
+    }
+}
+
 /// Asks `again` for a job that was settled, whose user has as many others as there may be: that is
 /// refused until one of them, `open`, is settled, too.
 async fn comes_back_where_there_is_room(
