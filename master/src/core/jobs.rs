@@ -602,13 +602,8 @@ impl Core {
         }
 
         let kept = self.store.kept_of(job)?;
-        let whose = if kept > 0 {
-            self.store.job(job)?.map(|(view, ..)| view.user)
-        } else {
-            None
-        };
-
-        if let Some(user) = self.store.user_of(job)? {
+        let whose = self.store.user_of(job)?;
+        if let Some(user) = whose.clone() {
             self.note_event(GridEvent::JobForgotten { job, user });
         }
         self.store.forget_job(job)?;
@@ -616,7 +611,9 @@ impl Core {
 
         self.dropped.remove(&job);
         self.changed.0 = true;
-        whose.map_or(Ok(()), |user| self.unshelve(&user, kept))?;
+        if let Some(user) = whose.filter(|_| kept > 0) {
+            self.unshelve(&user, kept)?;
+        }
         Ok(true)
     }
 

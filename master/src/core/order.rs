@@ -121,7 +121,7 @@ impl Core {
         if let Some(state) = self.scheduler.job_state(job) {
             return Ok(Some(state));
         }
-        Ok(self.store.job(job)?.map(|(view, ..)| view.state))
+        Ok(self.store.state_of(job)?.map(|(state, _)| state))
     }
 
     /// Looks up anew what a settled job comes after that is to be tried again: where none of its
@@ -269,10 +269,7 @@ impl Core {
         } else {
             Ok(AddReply {
                 ids: known.ids,
-                total: self
-                    .store
-                    .job(job)?
-                    .map_or(0, |(view, ..)| view.tasks.total),
+                total: self.store.state_of(job)?.map_or(0, |(_, total)| total),
                 again: true,
             })
         }))

@@ -79,7 +79,7 @@ impl Core {
         let count = new.len();
         let kept = self.store.release(job, &new)?;
         if kept > 0
-            && let Some(user) = self.store.job(job)?.map(|(view, ..)| view.user)
+            && let Some(user) = self.store.user_of(job)?
         {
             self.unshelve(&user, kept)?;
         }
@@ -127,10 +127,10 @@ impl Core {
         let Some(disclosure) = self.store.disclosure(job)? else {
             return Ok(0);
         };
-        let Some((view, ..)) = self.store.job(job)? else {
+        let Some((_, total)) = self.store.state_of(job)? else {
             return Ok(0);
         };
-        let rest = disclosure.all().len() < view.tasks.total;
+        let rest = disclosure.all().len() < total;
         if rest && self.store.cancelled(job)?.is_empty() && self.dropped.insert(job) {
             self.rest_decided(job, Some(true))?;
             self.experience_gained();
@@ -141,12 +141,9 @@ impl Core {
     /// Tells the scheduler whether the user of a settled job dropped the rest (`Some(true)`), went
     /// on (`Some(false)`), or asked for a first result (`None`).
     fn rest_decided(&mut self, job: JobId, dropped: Option<bool>) -> Result<(), StoreError> {
-        let Some((view, ..)) = self.store.job(job)? else {
+        let Some(user) = self.store.user_of(job)? else {
             return Ok(());
         };
-        self.step(Event::RestDecided {
-            user: view.user,
-            dropped,
-        })
+        self.step(Event::RestDecided { user, dropped })
     }
 }

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use common::needs::Label;
-use common::view::AfterView;
+use common::view::{AfterView, JobState};
 use common::{After, EndCondition, IdSet, JobId, JobSpec, RequestId, TaskSet, Time};
 
 use super::db::Db;
 use super::value::{SqlRow, values};
 use super::writer::Writer;
-use super::{Reader, StoreError, from_postcard, micros, reader, to_postcard};
+use super::{Reader, StoreError, from_postcard, micros, reader, to_postcard, word};
 
 /// The columns of a job's view that `labels_of` and `after_of` read, whether it is open, and its needs.
 pub(super) const COLUMNS: &str = "(SELECT string_agg(label, ',') FROM job_label WHERE job_label.job = job.id), \
@@ -108,6 +108,15 @@ pub(super) fn grown(db: &Db, job: JobId, spec: &mut JobSpec) -> Result<u64, Stor
 }
 
 impl Writer {
+    /// The state of a job and the number of its tasks, which is all that is read of it.
+    pub(crate) fn state_of(&self, job: JobId) -> Result<Option<(JobState, u64)>, StoreError> {
+        let sql = "SELECT state, total FROM job WHERE id = $1";
+        self.db().first(sql, values![job.0], |row| {
+            let total: i64 = row.get(1)?;
+            Ok((word(&row.get::<String>(0)?)?, total.max(0) as u64))
+        })
+    }
+
     /// Stores a new job's labels, the jobs before it, and whether it is open.
     pub(crate) fn order_job(
         &mut self,

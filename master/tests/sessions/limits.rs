@@ -4,7 +4,7 @@
 mod memory;
 
 use common::wire::client::Addition;
-use common::{NewTasks, SubmitOptions, TaskId};
+use common::{After, EndCondition, NewTasks, SubmitOptions, TaskId};
 
 use super::*;
 
@@ -59,6 +59,57 @@ async fn a_user_has_so_many_unsettled_jobs_and_no_more_and_others_have_theirs() 
         .unwrap();
 
     submit(&client, 4, &noops(1)).await.unwrap();
+}
+
+/// Stops the master, damages what its store has of jobs, and starts it again with these settings.
+async fn goes_on_damaged(master: &mut Master, damage: &str, settings: fn(&mut Config)) {
+    master.stop().await;
+    let store = rusqlite::Connection::open(master.dir.path().join("master/store.sqlite")).unwrap();
+    assert!(store.execute(damage, []).unwrap() > 0);
+    drop(store);
+    master.settings = settings;
+    master.again().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_settled_job_that_goes_before_another_one_only_the_state_is_read() {
+    if database::is_used() {
+        return; // There is no file to damage.
+    }
+    let mut master = Master::start().await;
+    let client = master.admin().await;
+    let (settled, _) = submit(&client, 1, &noops(1)).await.unwrap();
+    let cancel = Request::Cancel {
+        jobs: Selector::Last,
+        tasks: None,
+    };
+    client.ask(&cancel).await.unwrap();
+
+    // A master that reads the spec of the settled job in its core ends.
+    let damage = format!("UPDATE job SET spec = x'FF' WHERE id = {settled}");
+    let settings = |config: &mut Config| config.accept.store = true;
+    goes_on_damaged(&mut master, &damage, settings).await;
+
+    let client = master.admin().await;
+    let after = |how| {
+        let asked = SubmitOptions {
+            after: vec![After { job: settled, how }],
+            ..SubmitOptions::default()
+        };
+        Request::Submit {
+            id: RequestId(uuid::Uuid::from_u128(2)),
+            spec: Submission::Inline(Box::new(noops(1)), asked),
+            disclosed: false,
+            dry_run: false,
+        }
+    };
+    let refused = within(client.ask(&after(EndCondition::Ok))).await;
+    assert_eq!(code(&refused.err().unwrap()), RefusalCode::Conflict);
+    let taken = within(client.ask(&after(EndCondition::Any))).await.unwrap();
+    assert!(
+        matches!(taken[..], [Reply::Submitted { job: Some(_), .. }]),
+        "{taken:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -142,16 +193,12 @@ async fn a_settled_job_for_which_there_is_no_room_is_refused_before_it_is_loaded
     }
 
     // A master that loads the settled job ends.
-    master.stop().await;
-    let store = rusqlite::Connection::open(master.dir.path().join("master/store.sqlite")).unwrap();
-    let damage = "UPDATE job SET estimates = x'FF' WHERE id = $1";
-    assert_eq!(store.execute(damage, [settled.0]).unwrap(), 1);
-    drop(store);
-    master.settings = |config| {
+    let settings = |config: &mut Config| {
         config.accept.store = true;
         config.limits.open_jobs_per_user = 3;
     };
-    master.again().await;
+    let damage = format!("UPDATE job SET estimates = x'FF' WHERE id = {settled}");
+    goes_on_damaged(&mut master, &damage, settings).await;
 
     let client = master.admin().await;
     let retry = Request::Retry {
@@ -296,13 +343,8 @@ async fn a_settled_job_of_which_nothing_is_to_be_tried_again_is_not_loaded_for_t
     client.ask(&cancel).await.unwrap();
 
     // A master that loads one of them ends.
-    master.stop().await;
-    let store = rusqlite::Connection::open(master.dir.path().join("master/store.sqlite")).unwrap();
     let damage = "UPDATE job SET estimates = x'FF'";
-    assert_eq!(store.execute(damage, []).unwrap(), 2);
-    drop(store);
-    master.settings = |config| config.accept.store = true;
-    master.again().await;
+    goes_on_damaged(&mut master, damage, |config| config.accept.store = true).await;
 
     let client = master.admin().await;
     for (job, only_failed) in [(finished, false), (finished, true), (cancelled, true)] {
