@@ -1,16 +1,16 @@
 //! Blame for failures: the task or the host. A retry goes to another host while one could take it.
 //! A host on which a job's tasks fail while they succeed elsewhere gets no more of that job, and
 //! after several jobs it is benched: it gets one task at a time, until one succeeds. A host that gives
-//! back what it gets is benched too, since the same tasks would go to it again at once. Charges to
-//! tasks are made in `crate::handlers::attempts`.
+//! back what it gets, loses it each time that it connects anew, or ends it at a limit that cannot have
+//! been reached is benched too, since the same tasks would go to it again at once. Charges to tasks are made in `crate::handlers::attempts`.
 
 use crate::state::blame::{Bench, Exclusion, LOOKED_AT};
 
-use common::attempt::Outcome;
+use common::attempt::{HeldAttempt, Outcome};
 use common::{AttemptId, HostId, JobId, Span};
 
 use crate::protocol::effect::Effect;
-use crate::state::host::Host;
+use crate::state::host::{Host, HostAttempt};
 use crate::state::job::Job;
 use crate::state::scheduler::Scheduler;
 
@@ -153,8 +153,28 @@ impl Scheduler {
         self.settings.benching && !is_explained && attempts.iter().any(at_once)
     }
 
-    /// Notes that a host gave attempts back unasked; after [`RETURNS`] times it is benched, and `why` is the reason. One
-    /// that is benched already has failed its probe.
+    /// Whether a host that has connected anew lists none of the attempts that it has, and was given one of them
+    /// just now.
+    pub(crate) fn has_lost_all(&self, id: HostId, held: &[HeldAttempt]) -> bool {
+        let Some(host) = self.hosts.table.get(&id) else {
+            return false;
+        };
+        let mut held = held.iter();
+        let has_some = held.any(|held| host.books.contains(&held.attempt));
+        let given: Vec<AttemptId> = host.books.attempts().collect();
+        !has_some && self.returns_at_once(id, &given)
+    }
+
+    /// Whether an attempt is said to have reached a limit although its host has not had it for half as long; or
+    /// where nobody set a limit, although its host has just got it.
+    pub(crate) fn is_too_soon(&self, outcome: &Outcome, load: &HostAttempt) -> bool {
+        let had = self.now.since(load.since);
+        let least = load.limit.map_or(AT_ONCE, |limit| Span(limit.0 / 2));
+        self.settings.benching && matches!(outcome, Outcome::TimedOut(_)) && had < least
+    }
+
+    /// Notes that a host gave attempts back unasked, or as good as did; after [`RETURNS`] times it is benched, and `why` is
+    /// the reason. One that is benched already has failed its probe.
     pub(crate) fn note_return(&mut self, id: HostId, why: &str) {
         let now = self.now;
         let Some(host) = self.hosts.get(id) else {

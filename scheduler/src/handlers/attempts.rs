@@ -123,7 +123,12 @@ impl Scheduler {
             self.carry_on(attempt, charge, why, fx);
         }
 
-        self.judge_host(host, attempt, outcome, fx);
+        if self.is_too_soon(outcome, &load) {
+            let why = "ends tasks long before they can have reached the limits that it was given for them";
+            self.note_return(host, why);
+        } else {
+            self.judge_host(host, attempt, outcome, fx);
+        }
         Some(host)
     }
 

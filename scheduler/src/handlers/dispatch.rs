@@ -681,8 +681,10 @@ impl Starter<'_> {
         let host = self.hosts.table.at_mut(&id)?;
         let attempt = job.begin(index, (id, host.speed), primary, self.incarnation)?;
         let duplicate = why.is_duplicate();
+        let limit = job.limit(index, host).into_iter().chain(self.most).min();
         let load = HostAttempt {
             resumed,
+            limit,
             shares: self.foresight.shares(host, self.now),
             ..HostAttempt::assigned(self.now, duplicate, host.beat)
         };
@@ -703,7 +705,6 @@ impl Starter<'_> {
         job.timeouts
             .extend(timeout.map(|at| (at, index, attempt.number)));
 
-        let limit = job.limit(index, host).into_iter().chain(self.most).min();
         // Short tasks would end before their first report.
         let short = job.plan.kind.is_none() && job.task_work_s().is_some();
         let report_every = job.policy.reports().filter(|_| !short);

@@ -45,6 +45,8 @@ impl Scheduler {
         }
 
         let awaited = host.presence == Presence::Awaited;
+        // A host that was switched off, or whose worker died, has been up for a shorter time than that.
+        let went_on = again && !host.closing;
         host.slots = slots;
         host.speed = speed;
         host.presence = Presence::Connected;
@@ -69,7 +71,12 @@ impl Scheduler {
         self.note_status(id, status);
         self.hosts.index_anew(id, self.now);
         self.watch(id);
+        let loses = went_on && self.has_lost_all(id, held);
         self.reconcile(id, held, true, fx);
+        if loses {
+            let why = "has nothing of what it got each time that it connects anew, though it was up all the time";
+            self.note_return(id, why);
+        }
 
         // The last `Begin` may not have reached it.
         held.iter()

@@ -242,6 +242,9 @@ pub(crate) struct HostAttempt {
     pub(crate) shares: SharesSeen,
     /// Its `Demand`, as counted in `HostAttempts`.
     pub(crate) takes: Demand,
+    /// The longest time for which it may run, as its host was told; `None` also where that was in an
+    /// earlier life of the master.
+    pub(crate) limit: Option<Span>,
     pub(crate) duplicate: bool,
     /// Whether it is frozen and takes no slot; `made_room_for` is the task for which it was
     /// preempted, where known.
@@ -268,6 +271,7 @@ impl HostAttempt {
             resumed: 0.0,
             shares: SharesSeen::default(),
             takes: Demand::PLAIN,
+            limit: None,
             assigned: now,
             since: now,
             duplicate,

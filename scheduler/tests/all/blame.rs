@@ -8,7 +8,7 @@ use common::view::{HostState, JobState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, Time};
 use scheduler::effect::StartReason;
 use scheduler::event::Bag;
-use scheduler::{Effect, Event, Scheduler, Settings};
+use scheduler::{Effect, Event, Parting, Scheduler, Settings};
 
 use crate::speculation::request;
 use crate::world::World;
@@ -540,6 +540,97 @@ fn a_host_that_stops_what_it_was_not_told_to_stop_is_benched() {
 }
 
 #[test]
+fn a_host_that_loses_what_it_got_each_time_that_it_connects_anew_is_benched() {
+    let mut grid = Grid::new(&[]);
+    let job = grid.submit(1, 100, 0);
+    grid.joins(BAD);
+    for _ in 0..3 {
+        assert_ne!(grid.host_state(BAD), HostState::Benched);
+        grid.connects_anew(Parting::Closed, 10_000);
+    }
+    assert_eq!(grid.host_state(BAD), HostState::Benched);
+    assert_eq!(
+        (grid.started.len(), grid.state(job)),
+        (3, JobState::Running)
+    );
+    let reason = grid.scheduler.host(BAD).expect("it is there").reason;
+    let reason = reason.unwrap_or_default();
+    assert!(reason.contains("each time that it connects"), "{reason}");
+
+    // The probe after the pause fails as well, and the next pause is longer.
+    grid.pass(15_000);
+    grid.send(Event::Tick);
+    assert!(grid.on(BAD).is_some());
+    grid.connects_anew(Parting::Closed, 10_000);
+    assert_eq!(grid.on(BAD), None);
+}
+
+#[test]
+fn a_host_that_is_switched_off_and_on_is_not_benched() {
+    for how in [Parting::Silent, Parting::Closed, Parting::Reset] {
+        let mut grid = Grid::new(&[BAD]);
+        grid.submit(1, 100, 0);
+        for _ in 0..5 {
+            assert!(grid.on(BAD).is_some(), "it gets more");
+            grid.connects_anew(how, 0);
+        }
+        assert_ne!(grid.host_state(BAD), HostState::Benched, "{how:?}");
+    }
+}
+
+#[test]
+fn a_host_that_loses_what_it_has_had_for_long_is_not_benched() {
+    let mut grid = Grid::new(&[BAD]);
+    grid.submit(1, 100, 0);
+    for _ in 0..5 {
+        assert!(grid.on(BAD).is_some(), "it gets more");
+        grid.pass(61_000);
+        grid.connects_anew(Parting::Silent, 10_000);
+    }
+    assert_ne!(grid.host_state(BAD), HostState::Benched);
+}
+
+#[test]
+fn a_host_that_ends_tasks_at_limits_that_they_cannot_have_reached_is_benched() {
+    for timeout in [None, Some(Span::from_secs(60))] {
+        let mut grid = Grid::new(&[]);
+        let rules = Rules {
+            timeout,
+            retries: 100,
+            ..Rules::default()
+        };
+        let bag = Bag::new(IdSet::from_range(1, 100), rules);
+        grid.submit_bag(1, bag);
+        grid.joins(BAD);
+        for _ in 0..3 {
+            assert_ne!(grid.host_state(BAD), HostState::Benched);
+            grid.ends(BAD, Outcome::TimedOut(Span::from_secs(60)), 1);
+        }
+        assert_eq!(grid.host_state(BAD), HostState::Benched, "{timeout:?}");
+        let reason = grid.scheduler.host(BAD).expect("it is there").reason;
+        let reason = reason.unwrap_or_default();
+        assert!(reason.contains("limits"), "{reason}");
+    }
+}
+
+#[test]
+fn tasks_that_reach_their_limits_bench_nobody() {
+    let mut grid = Grid::new(&[]);
+    let limit = Span::from_secs(60);
+    let rules = Rules {
+        timeout: Some(limit),
+        retries: 100,
+        ..Rules::default()
+    };
+    grid.submit_bag(1, Bag::new(IdSet::from_range(1, 100), rules));
+    grid.joins(BAD);
+    for _ in 0..5 {
+        grid.ends(BAD, Outcome::TimedOut(limit), 60_000);
+    }
+    assert_ne!(grid.host_state(BAD), HostState::Benched);
+}
+
+#[test]
 fn returns_for_the_owner_or_after_a_while_bench_nobody() {
     let mut grid = Grid::new(&[BAD]);
     grid.submit(1, 100, 0);
@@ -692,6 +783,23 @@ impl Grid {
         self.send(Event::AttemptsReturned {
             host: BAD,
             attempts,
+        });
+    }
+
+    /// The bad host's connection ends like this, and a second later it is back with nothing; it has been up for so
+    /// many seconds.
+    fn connects_anew(&mut self, how: Parting, up_s: u64) {
+        self.send(Event::HostDisconnected { host: BAD, how });
+        self.pass(1_000);
+        self.send(Event::HostJoined {
+            host: BAD,
+            slots: 1,
+            speed: Speed::REFERENCE,
+            status: Status {
+                up_for: Span::from_secs(up_s),
+                ..status()
+            },
+            held: Vec::new(),
         });
     }
 
