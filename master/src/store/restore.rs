@@ -8,13 +8,16 @@ use common::identity::IdentityState;
 use common::needs::Label;
 use common::view::{JobView, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, JobSpec, Span, TaskId, Time};
-use scheduler::event::{RestoredProgress, Tried};
+use scheduler::event::{EarlierRun, RestoredProgress, Tried};
 
 use super::db::Db;
 use super::peers::identity_state;
-use super::value::values;
+use super::value::{SqlRow, values};
 use super::writer::Writer;
 use super::{Promised, StoreError, StoredAfter, from_postcard, reader, time};
+
+/// The most finished tasks of a job of which it is told what they took: more of them change no mean.
+const MOST_RUNS: usize = 500;
 
 /// A job with its progress, as the store has it.
 pub(crate) struct RestoredJob {
@@ -241,8 +244,7 @@ fn progress(db: &Db, job: JobId, spec: &JobSpec) -> Result<RestoredProgress, Sto
         super::results::restore(db, job, &mut progress)?;
     }
 
-    let columns =
-        ", incarnation, host, state, started IS NOT NULL, duplicate, charged, ran, policed";
+    let columns = ", incarnation, host, state, started IS NOT NULL, duplicate, charged, ran, policed, cpu, started_from IS NULL";
     reader::each_attempt(db, job, (columns, "TRUE"), |row| {
         let (task, number, state): (u32, u32, String) = (row.get(0)?, row.get(1)?, row.get(4)?);
         progress.attempts += 1;
@@ -251,8 +253,8 @@ fn progress(db: &Db, job: JobId, spec: &JobSpec) -> Result<RestoredProgress, Sto
         // Failed and cancelled tasks are listed too: a retry continues from their highest attempt
         // number.
         if progress.finished.contains(task) {
-            if ranks && state == "finished" {
-                progress.done_on.push(HostId(row.get(3)?));
+            if state == "finished" {
+                note_end(&mut progress, ranks, row)?;
             }
             return Ok(());
         }
@@ -298,16 +300,77 @@ fn progress(db: &Db, job: JobId, spec: &JobSpec) -> Result<RestoredProgress, Sto
         Ok(())
     })?;
 
+    let beyond = progress.runs.len().saturating_sub(MOST_RUNS);
+    progress.runs.drain(..beyond);
     Ok(progress)
+}
+
+/// Notes an attempt that finished its task: its host, if it was a rank; else what it took, if that was a whole
+/// task.
+fn note_end(
+    progress: &mut RestoredProgress,
+    ranks: bool,
+    row: &SqlRow<'_>,
+) -> Result<(), StoreError> {
+    let host = HostId(row.get(3)?);
+    if ranks {
+        progress.done_on.push(host);
+        return Ok(());
+    }
+
+    let whole: bool = row.get(11)?;
+    if whole {
+        // Only the last ones are kept, however many there are.
+        if progress.runs.len() == 2 * MOST_RUNS {
+            progress.runs.drain(..MOST_RUNS);
+        }
+        progress.runs.push(EarlierRun {
+            task: row.get(0)?,
+            host,
+            ran: Span(row.get::<i64>(8)?.max(0) as u64),
+            cpu: Span(row.get::<i64>(10)?.max(0) as u64),
+        });
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use common::view::AttemptState;
     use common::{RequestId, TaskSet};
 
     use super::super::NewAddition;
-    use super::super::tests::{add_job, open, spec};
+    use super::super::tests::{add_job, attempt, completion, open, spec, start};
     use super::*;
+
+    #[test]
+    fn what_the_last_finished_tasks_took_comes_back_with_their_job() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = open(&dir);
+        let tasks = 2 * MOST_RUNS as u32 + 7;
+        let job = add_job(&mut store, 1, &spec(tasks));
+        for index in 1..tasks {
+            let id = attempt(job, index, 1);
+            start(&mut store, id);
+            let finished = AttemptState::Finished;
+            let taken = completion(id, 1);
+            store.attempt_result(&taken, finished, Time(9)).unwrap();
+        }
+        start(&mut store, attempt(job, tasks, 1));
+        store.commit().unwrap();
+
+        let runs = store.restore_job(job).unwrap().unwrap().progress.runs;
+        assert_eq!(runs.len(), MOST_RUNS);
+        let last = EarlierRun {
+            task: tasks - 1,
+            host: HostId(1),
+            ran: Span(5),
+            cpu: Span(4),
+        };
+        assert_eq!(runs.last(), Some(&last));
+        let all = IdSet::from_range(tasks - MOST_RUNS as u32, tasks - 1);
+        assert_eq!(runs.iter().map(|run| run.task).collect::<IdSet>(), all);
+    }
 
     #[test]
     fn a_job_weighs_as_much_unread_as_read() {

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use common::attempt::Phase;
-use common::{HostId, IdSet, JobId, Time};
+use common::{HostId, IdSet, JobId, Span, Time};
 
 use crate::policy::Policy;
 use crate::policy::catalogue::{default_policy, policy};
+use crate::prediction::pace::ObservedWork;
 use crate::prediction::predict::Prediction;
 use crate::protocol::effect::{CancelReason, Effect, Offer, Refused};
-use crate::protocol::event::{Bag, RestoredProgress, Tested, Tried};
+use crate::protocol::event::{Bag, EarlierRun, RestoredProgress, Tested, Tried};
 use crate::state::gang::Gang;
 use crate::state::host::HostAttempt;
 use crate::state::job::{Job, LiveCopy, TaskRecord};
@@ -205,11 +206,30 @@ impl Scheduler {
             self.restore_results(id, &mut job, progress, fx);
         }
 
+        self.restore_runs(&mut job, &progress.runs);
         self.restore_gang(&mut job, &progress.done_on);
         job.wait_for(waits);
         self.enter(id, job);
         if let Some(before) = missed {
             self.miss(id, before, fx);
+        }
+    }
+
+    /// Takes over what finished tasks took. What owners left of the processors meanwhile is not kept, so the
+    /// hosts count as free.
+    fn restore_runs(&self, job: &mut Job, runs: &[EarlierRun]) {
+        if job.gang.is_some() {
+            return;
+        }
+        let cores = u64::from(job.demand.cores.max(1));
+        for run in runs {
+            let host = self.hosts.table.get(&run.host);
+            if let Some(host) = host.filter(|_| job.finished.contains(run.task)) {
+                let cpu = Some(Span(run.cpu.0 / cores)).filter(|cpu| *cpu > Span::ZERO);
+                let work = ObservedWork::of(run.ran, host.speed, 1.0, cpu);
+                let estimate = job.estimate(run.task);
+                job.pace.note_work(work, estimate);
+            }
         }
     }
 

@@ -119,14 +119,18 @@ impl Pace {
         let weight = if sample > slot_s { RISE } else { FALL };
         self.slot_s = Some(slot_s + weight * (sample - slot_s));
         if let Some(work) = work {
-            self.work_s += work.work_s;
-            self.computing_s += work.computing_s;
-            self.longest.add(work.work_s);
-            self.logs.add(work.work_s);
+            self.note_work(work, estimate);
         }
+    }
+
+    /// Notes the work of a whole task, which had this estimate.
+    pub(crate) fn note_work(&mut self, work: ObservedWork, estimate: Option<Span>) {
+        self.work_s += work.work_s;
+        self.computing_s += work.computing_s;
+        self.longest.add(work.work_s);
+        self.logs.add(work.work_s);
         // No time at all says nothing of how far the others are off.
-        let estimate = estimate.filter(|estimate| *estimate > Span::ZERO);
-        if let (Some(work), Some(estimate)) = (work, estimate) {
+        if let Some(estimate) = estimate.filter(|estimate| *estimate > Span::ZERO) {
             self.compared_s += work.work_s;
             self.estimated_s += estimate.secs();
             self.compared += 1.0;

@@ -380,6 +380,21 @@ pub struct RestoredProgress {
     /// The time at which the bag's deadline was promised, or promised anew, and the completion
     /// predicted then; `None` where that is not known.
     pub promised: Option<(Time, Time)>,
+    /// What some of its finished tasks took; of more tasks than are of use for a mean only some are listed.
+    pub runs: Vec<EarlierRun>,
+}
+
+/// An attempt that finished its task before a restart, and did all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EarlierRun {
+    /// The index of the task.
+    pub task: u32,
+    /// The host that ran it.
+    pub host: HostId,
+    /// The run time.
+    pub ran: Span,
+    /// The processor time of its whole process tree; zero where it was not measured.
+    pub cpu: Span,
 }
 
 /// An unsettled task of a restored job that has had attempts.

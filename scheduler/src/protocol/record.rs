@@ -9,7 +9,7 @@ use crate::{Effect, Event, Settings};
 
 /// The first bytes of a recording. The number rises with each change of [`Event`], [`Effect`] or
 /// [`Settings`], whose bytes would mean something else then.
-pub const MAGIC: &[u8; 18] = b"deskgrid record 2\n";
+pub const MAGIC: &[u8; 18] = b"deskgrid record 3\n";
 
 /// An entry for reading. The one for writing is [`WrittenEntry`], which has the same bytes.
 #[derive(Debug, Deserialize)]

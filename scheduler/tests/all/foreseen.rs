@@ -3,8 +3,10 @@
 
 use common::attempt::{Outcome, Phase};
 use common::host::{OwnerState, Status};
-use common::{HostId, JobId, Span, TaskId};
+use common::job::Rules;
+use common::{HostId, IdSet, JobId, Span, TaskId};
 use scheduler::Event;
+use scheduler::event::{Bag, EarlierRun, RestoredProgress};
 
 use super::world::{World, s};
 
@@ -24,6 +26,40 @@ fn taught(w: &mut World, speed: f64, runs: u32, ran: Span, computing: f64) -> Ho
     }
     assert!(w.scheduler.live_attempts(job).next().is_none());
     host
+}
+
+#[test]
+fn what_finished_tasks_took_before_a_restart_tells_when_their_job_is_done() {
+    for known in [true, false] {
+        let mut w = World::new();
+        let host = w.host(1).speed(2.0).joins();
+        let run = |task| EarlierRun {
+            task,
+            host,
+            ran: s(50),
+            cpu: s(50),
+        };
+        let progress = RestoredProgress {
+            finished: IdSet::from_range(1, 5),
+            attempts: 5,
+            runs: (1..=5).filter(|_| known).map(run).collect(),
+            ..RestoredProgress::default()
+        };
+        let job = JobId(1);
+        let restored = Event::JobRestored {
+            job,
+            bag: Box::new(Bag::new(IdSet::from_range(1, 10), Rules::default())),
+            progress: Box::new(progress),
+        };
+        w.scheduler.step(w.now, restored, &mut Vec::new());
+
+        let finish = w.scheduler.predict_finish(job, w.now);
+        assert_eq!(finish.is_some(), known);
+        if let Some(finish) = finish {
+            let left_s = finish.since(w.now).secs();
+            assert!((240.0..350.0).contains(&left_s), "{left_s}");
+        }
+    }
 }
 
 fn finish_s(w: &World, job: JobId) -> f64 {
