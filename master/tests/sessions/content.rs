@@ -840,28 +840,58 @@ async fn until_finished(user: &Client, job: JobId) {
     within(finished).await;
 }
 
+/// A master with two hosts, where the comparison of two results of ann's takes until somebody has written to a pipe.
+#[cfg(unix)]
+struct SlowComparison {
+    master: Master,
+    ann: Client,
+    hosts: [Worker; 2],
+    waits: JobId,
+    pipe: std::path::PathBuf,
+}
+
+#[cfg(unix)]
+impl SlowComparison {
+    async fn start() -> Self {
+        let master = Master::start().await;
+        let ann = user(&master, "ann").await;
+        let ones = master.enrol(Role::Worker, "one").await;
+        let others = master.enrol(Role::Worker, "other").await;
+        let mut hosts = [
+            master.worker(&ones, Vec::new()).await,
+            master.worker(&others, Vec::new()).await,
+        ];
+
+        let store = link::BlobStore::open(&master.dir.path().join("master/content")).unwrap();
+        let mut pipe = std::path::PathBuf::new();
+        let slow = |hash: &BlobHash| {
+            pipe = store.path_of(hash);
+            std::fs::remove_file(&pipe).unwrap();
+            let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+            assert!(made.unwrap().success());
+        };
+        let waits = computed_twice((&ann, 1), &mut hosts, [b"1.00", b"1.01"], slow).await;
+        Self {
+            master,
+            ann,
+            hosts,
+            waits,
+            pipe,
+        }
+    }
+}
+
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_comparison_that_takes_long_keeps_only_its_own_user_waiting() {
-    let master = Master::start().await;
-    let (ann, bob) = (user(&master, "ann").await, user(&master, "bob").await);
-    let ones = master.enrol(Role::Worker, "one").await;
-    let others = master.enrol(Role::Worker, "other").await;
-    let mut hosts = [
-        master.worker(&ones, Vec::new()).await,
-        master.worker(&others, Vec::new()).await,
-    ];
-
-    // Nobody writes to the pipe yet: to read it takes until somebody does.
-    let store = link::BlobStore::open(&master.dir.path().join("master/content")).unwrap();
-    let mut pipe = std::path::PathBuf::new();
-    let slow = |hash: &BlobHash| {
-        pipe = store.path_of(hash);
-        std::fs::remove_file(&pipe).unwrap();
-        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
-        assert!(made.unwrap().success());
-    };
-    let waits = computed_twice((&ann, 1), &mut hosts, [b"1.00", b"1.01"], slow).await;
+    let SlowComparison {
+        master,
+        ann,
+        mut hosts,
+        waits,
+        pipe,
+    } = SlowComparison::start().await;
+    let bob = user(&master, "bob").await;
     let decided = computed_twice((&bob, 2), &mut hosts, [b"2.00", b"2.01"], |_| ()).await;
 
     until_finished(&bob, decided).await;
@@ -877,24 +907,13 @@ async fn a_comparison_reads_its_results_only_when_its_turn_has_come() {
     if database::is_used() {
         return; // There is no file to change.
     }
-    let master = Master::start().await;
-    let ann = user(&master, "ann").await;
-    let ones = master.enrol(Role::Worker, "one").await;
-    let others = master.enrol(Role::Worker, "other").await;
-    let mut hosts = [
-        master.worker(&ones, Vec::new()).await,
-        master.worker(&others, Vec::new()).await,
-    ];
-
-    let store = link::BlobStore::open(&master.dir.path().join("master/content")).unwrap();
-    let mut pipe = std::path::PathBuf::new();
-    let slow = |hash: &BlobHash| {
-        pipe = store.path_of(hash);
-        std::fs::remove_file(&pipe).unwrap();
-        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
-        assert!(made.unwrap().success());
-    };
-    let first = computed_twice((&ann, 1), &mut hosts, [b"1.00", b"1.01"], slow).await;
+    let SlowComparison {
+        master,
+        ann,
+        mut hosts,
+        waits,
+        pipe,
+    } = SlowComparison::start().await;
     // Who opens a pipe to write waits for somebody who reads it: that is the first comparison.
     let opened =
         tokio::task::spawn_blocking(move || std::fs::OpenOptions::new().write(true).open(&pipe));
@@ -908,7 +927,7 @@ async fn a_comparison_reads_its_results_only_when_its_turn_has_come() {
     std::io::Write::write_all(&mut writes, b"1.00").unwrap();
     drop(writes);
 
-    until_finished(&ann, first).await;
+    until_finished(&ann, waits).await;
     until_finished(&ann, second).await;
 }
 
