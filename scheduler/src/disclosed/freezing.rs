@@ -228,13 +228,14 @@ impl Scheduler {
         }
     }
 
-    /// Returns the users whose bounds keep all frozen attempts of a host that it has room for; none
-    /// where one of these may go on.
+    /// Returns the users whose bounds keep all frozen attempts of a host; none where one of these may
+    /// go on.
     fn kept_by_bounds(&self, id: HostId) -> BTreeSet<u32> {
         let host = self.hosts.table.get(&id).filter(|host| host.may_thaw());
         let mut users = BTreeSet::new();
-        for (attempt, _) in host.into_iter().flat_map(Host::fit_to_thaw) {
-            match self.kept_by_bound(attempt) {
+        let frozen = host.into_iter().flat_map(|host| host.books.iter());
+        for (attempt, _) in frozen.filter(|(_, load)| load.frozen && !load.stopping) {
+            match self.kept_by_bound(*attempt) {
                 Some(user) => users.insert(user),
                 None => return BTreeSet::new(),
             };
