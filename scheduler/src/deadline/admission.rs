@@ -218,7 +218,8 @@ impl Scheduler {
     /// Prepares the admission test of a valid bag; `None` where it has no deadline.
     ///
     /// # Errors
-    /// If it has more tasks than a deadline is promised for, or their run times are unknown.
+    /// If it has more tasks than a deadline is promised for, their run times are unknown, or more results must
+    /// agree than there are owners of hosts for it.
     pub(crate) fn admission_test<'a>(
         &'a self,
         bag: &'a Bag,
@@ -235,6 +236,9 @@ impl Scheduler {
                 tasks: attempts,
                 most: MOST_PROMISED,
             });
+        }
+        if self.has_too_few_owners(&bag.rules) {
+            return Err(Refused::NoHost);
         }
 
         let reckoner = self.reckoner(reckoning, now);

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use common::job::Rules;
 use common::{HostId, IdSet};
 
 use crate::forecast::starts::kept;
@@ -21,8 +22,8 @@ struct OwnersLeft {
 
 impl OwnersLeft {
     /// Whether tasks without a result and a live attempt can have as many results as they want.
-    fn suffice(&self, job: &Job) -> bool {
-        self.believed || self.parties.len() >= job.rules.quorum.size as usize
+    fn suffice(&self, rules: &Rules) -> bool {
+        self.believed || self.parties.len() >= rules.quorum.size as usize
     }
 
     /// Whether a task has results or live attempts, and wants more beside them than these owners can give.
@@ -50,15 +51,19 @@ impl OwnersLeft {
 }
 
 impl Scheduler {
-    fn owners_left(&self, job: &Job) -> OwnersLeft {
+    fn owners_left(&self, rules: &Rules) -> OwnersLeft {
         let hosts = self.hosts.table.values();
-        let able = |host: &&Host| host.suits(&job.rules.needs) && (host.takes_work() || kept(host));
+        let able = |host: &&Host| host.suits(&rules.needs) && (host.takes_work() || kept(host));
         let able: Vec<&Host> = hosts.filter(able).collect();
         OwnersLeft {
             parties: able.iter().map(|host| host.party).collect(),
-            believed: job.rules.quorum.adaptive
-                && able.iter().any(|host| host.valid >= TRUSTED_FROM),
+            believed: rules.quorum.adaptive && able.iter().any(|host| host.valid >= TRUSTED_FROM),
         }
+    }
+
+    /// Whether no task of a job with these rules could have as many results as must agree.
+    pub(crate) fn has_too_few_owners(&self, rules: &Rules) -> bool {
+        rules.quorum.compares() && !self.owners_left(rules).suffice(rules)
     }
 
     /// Whether some task of the job cannot have as many results as must agree before hosts of other
@@ -68,13 +73,13 @@ impl Scheduler {
             return false;
         }
 
-        let owners = self.owners_left(job);
+        let owners = self.owners_left(&job.rules);
         let begins = |(index, record): (u32, &TaskRecord)| {
             let results = record.question.as_deref().map(|q| q.ballot.votes().len());
             job.requeued.contains(index) && results.unwrap_or(0) == 0 && record.live.is_empty()
         };
         let untried = !job.fresh.is_empty() || !job.after.tasks.is_empty();
-        if !owners.suffice(job) && (untried || job.records.iter().any(begins)) {
+        if !owners.suffice(&job.rules) && (untried || job.records.iter().any(begins)) {
             return true;
         }
         let mut records = job.records.values();
@@ -84,7 +89,7 @@ impl Scheduler {
     /// Returns the tasks with results or live attempts that want more results than there are owners
     /// left for.
     pub(crate) fn without_owners(&self, job: &Job) -> IdSet {
-        let owners = self.owners_left(job);
+        let owners = self.owners_left(&job.rules);
         let records = job.records.iter();
         let lacking = records.filter(|(_, record)| owners.lacked_by(record, &self.hosts));
         lacking.map(|(index, _)| index).collect()

@@ -9,7 +9,7 @@ use common::job::{Compare, Quorum, Rules};
 use common::view::{JobState, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
 use proptest::prelude::*;
-use scheduler::effect::{CopyReason, Judgement, Settled, StartReason};
+use scheduler::effect::{CopyReason, Judgement, Refused, Settled, StartReason};
 use scheduler::event::{Bag, RestoredProgress, Tried};
 use scheduler::policy::trust::TRUSTED_FROM;
 use scheduler::{Effect, Event, Scheduler, Settings, Sharing};
@@ -414,6 +414,25 @@ fn an_end_is_predicted_where_a_host_of_the_only_owner_is_believed_alone() {
     let mut court = Court::estimated(3, true);
     court.host(1, 1, u32::MAX);
     assert!(court.scheduler.predict_finish(JOB, court.now).is_some());
+}
+
+#[test]
+fn no_deadline_is_promised_where_too_few_owners_have_hosts_for_the_results() {
+    let mut court = Court::estimated(1, false);
+    let mut bag = Bag::new(
+        IdSet::from_range(1, 1),
+        Rules {
+            policy: "CALENDAR".to_owned(),
+            ..court.rules.clone()
+        },
+    );
+    bag.terms.deadline = Some(court.now + s(100_000));
+    let offer = |court: &Court| court.scheduler.offer(&bag, court.now);
+    court.host(1, 1, 0);
+    court.host(2, 1, 0);
+    assert_eq!(offer(&court).err(), Some(Refused::NoHost));
+    court.host(3, 3, 0);
+    assert!(offer(&court).is_ok_and(|offer| offer.is_some()));
 }
 
 #[test]
