@@ -2,8 +2,8 @@
 //! with its ticket, opens a browser, prints another address for each Enter. What is served is the
 //! affair of [`super::dashboard`] and [`super::owner`].
 
-#[cfg(not(unix))]
 use std::borrow::Cow;
+#[cfg(not(unix))]
 use std::io::IsTerminal;
 use std::net::Ipv4Addr;
 use std::path::Path;

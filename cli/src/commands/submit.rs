@@ -281,7 +281,9 @@ fn dry(context: &Context, taken: &SubmitAnswer, plan: &SubmitPlan) -> Result<Exi
             format!("; expected to finish {}", forecast_in_words(forecast, now))
         }
         (None, None) if taken.width.is_some() || plan.waits_for_requests() => String::new(),
-        (None, None) if plan.estimated() && plan.compared() => format!("; no prediction: {NO_OWNER}"),
+        (None, None) if plan.estimated() && plan.compared() => {
+            format!("; no prediction: {NO_OWNER}")
+        }
         (None, None) if plan.estimated() => format!("; no prediction: {NO_HOST}"),
         (None, None) => format!("; no prediction: {UNKNOWN_TIMES}"),
     };
