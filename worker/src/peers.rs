@@ -22,6 +22,7 @@ use link::peer::{
 use link::{Carrier, Channel, Connection, Identity, LinkError};
 use tokio::sync::mpsc::WeakUnboundedSender;
 use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::task::JoinSet;
 
 use crate::cache::Cache;
 use crate::config::Config;
@@ -33,7 +34,7 @@ const TRIES: usize = 2;
 const LARGE: usize = 8;
 /// The longest time until a ticket arrives whose holder has come already.
 const TICKET: Duration = Duration::from_secs(3);
-/// The longest time for which a guest asks nothing.
+/// The longest time for which a guest asks nothing and is sent nothing.
 const IDLE: Duration = Duration::from_secs(30);
 /// The most guests, and the most tickets and connections that are kept.
 const GUESTS: usize = 32;
@@ -306,10 +307,12 @@ impl InputPeers {
     ) -> Result<u64, (PeerFailure, LinkError)> {
         let known = self.lock().hosts.get(&source.key).cloned();
         if let Some(host) = known.filter(|host| !host.is_closed()) {
-            match fetching.take_from(&host, source.ticket).await {
-                // It was gone before, and may be back.
-                Err(LinkError::Closed(_)) if host.is_closed() => {}
-                done => return done.map_err(|error| (failure_of(&error), error)),
+            let before = fetching.begun().await;
+            let taken = fetching.take_from(&host, source.ticket).await;
+            let gone = matches!(taken, Err(LinkError::Closed(_))) && host.is_closed();
+            // It was gone before, and may be back. Where something has come, the ticket is used up.
+            if !gone || fetching.begun().await > before {
+                return taken.map_err(|error| (failure_of(&error), error));
             }
         }
 
@@ -337,12 +340,20 @@ impl InputPeers {
             return refuse(channel, NO_TICKET).await;
         };
         let number = ticket.number;
-        let sent = self.send(&mut channel, &ticket, offset).await;
+        // Who is slower than its ticket lives has gone to somebody else by then.
+        let longest = Duration::from(ticket.life) + IDLE;
+        let sending = self.send(&mut channel, &ticket, offset);
+        let sent = tokio::time::timeout(longest, sending).await;
         self.lock().running.remove(&number);
+
         match sent {
-            Ok(true) => Ok(()),
-            Ok(false) => refuse(channel, "this host does not have it").await,
-            Err(error) => Err(error),
+            Ok(Ok(true)) => Ok(()),
+            Ok(Ok(false)) => refuse(channel, "this host does not have it").await,
+            Ok(Err(error)) => Err(error),
+            Err(_) => {
+                withdraw(&mut channel);
+                Ok(())
+            }
         }
     }
 
@@ -515,22 +526,73 @@ async fn receive(door: PeerDoor, peers: Weak<InputPeers>) {
     }
 }
 
-/// Serves one [`PeerGuest`] until it asks no more.
+/// Serves one [`PeerGuest`] until it asks no more and has what it asked for.
 async fn welcome(knock: PeerKnock, peers: Weak<InputPeers>) -> Result<(), LinkError> {
     let guest: PeerGuest = knock.let_in().await?;
+    let mut answers = JoinSet::new();
 
-    while let Ok(question) = tokio::time::timeout(IDLE, guest.next()).await {
-        let question = question?;
+    let served = loop {
+        let question = match next_of(guest.next(), &mut answers).await {
+            Some(Ok(question)) => question,
+            Some(Err(error)) => break Err(error),
+            None => break Ok(()),
+        };
         let key = guest.key;
         let Some(peers) = peers.upgrade() else {
-            break;
+            break Ok(());
         };
-        tokio::spawn(async move {
+        answers.spawn(async move {
             if let Err(error) = peers.answer(key, question).await {
                 tracing::debug!(%error, "an input was not passed on");
             }
         });
-    }
+    };
+
+    // Those that run yet find the connection gone, and tidy up.
+    answers.detach_all();
     guest.close("it asked nothing any more");
-    Ok(())
+    served
+}
+
+/// Waits for the next question of a guest; `None` once it has asked nothing for [`IDLE`] and no
+/// answer ran in that time: one question may be for a content that takes minutes.
+async fn next_of<Q>(question: impl Future<Output = Q>, answers: &mut JoinSet<()>) -> Option<Q> {
+    tokio::pin!(question);
+
+    loop {
+        let idle = answers.is_empty();
+        tokio::select! {
+            asked = &mut question => return Some(asked),
+            Some(_) = answers.join_next() => {}
+            () = tokio::time::sleep(IDLE), if idle => return None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_guest_is_left_once_it_asks_nothing_and_has_what_it_asked_for() {
+        let now = tokio::time::Instant::now;
+        let mut answers = JoinSet::new();
+        let from = now();
+        assert_eq!(next_of(pending::<()>(), &mut answers).await, None);
+        assert_eq!(from.elapsed(), IDLE);
+
+        let long = 10 * IDLE;
+        let from = now();
+        answers.spawn(tokio::time::sleep(long));
+        assert_eq!(next_of(pending::<()>(), &mut answers).await, None);
+        assert_eq!(from.elapsed(), long + IDLE);
+
+        let from = now();
+        answers.spawn(tokio::time::sleep(long));
+        let asks = async { tokio::time::sleep(2 * IDLE).await };
+        assert_eq!(next_of(asks, &mut answers).await, Some(()));
+        assert_eq!(from.elapsed(), 2 * IDLE);
+    }
 }
