@@ -1,8 +1,8 @@
 //! The owner's switches: files that pause the worker while they exist. One lies in the worker's own
 //! directory, and may hold the end of the pause; the owner can name more in `Rules::pause_files`.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,6 +18,8 @@ use crate::os::DirWatch;
 pub const PAUSE_FILE: &str = "pause";
 /// The word before the end of a pause.
 const UNTIL: &str = "until ";
+/// The most that is read of a switch, in bytes.
+const MOST: u64 = 4096;
 
 /// A pause in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,9 +37,11 @@ pub fn pause(dir: &Path, until: Option<Timestamp>) -> io::Result<()> {
         || "paused\n".to_owned(),
         |until| format!("{UNTIL}{until}\n"),
     );
-    // Renamed into place: a sensor must not find it half written.
+    // Renamed into place: a sensor must not find it half written. And made anew: whoever the
+    // directory belongs to must not lead an admin's command to another file with a link.
     let aside = dir.join(format!("{PAUSE_FILE}.new"));
-    fs::write(&aside, text)?;
+    link::files::remove(&aside)?;
+    File::create_new(&aside)?.write_all(text.as_bytes())?;
     fs::rename(aside, dir.join(PAUSE_FILE))
 }
 
@@ -63,7 +67,7 @@ pub fn look(file: &Path, now: Timestamp) -> io::Result<Option<Pause>> {
     }
 
     // A switch that cannot be read, or has other content, is a switch nevertheless.
-    let text = fs::read_to_string(file).unwrap_or_default();
+    let text = text_of(file).unwrap_or_default();
     let until = text
         .lines()
         .next()
@@ -73,6 +77,16 @@ pub fn look(file: &Path, now: Timestamp) -> io::Result<Option<Pause>> {
     Ok(until
         .is_none_or(|until| now < until)
         .then_some(Pause { until }))
+}
+
+/// Reads the beginning of a switch. What is no plain file has none: a pipe could keep who reads it
+/// waiting for ever.
+fn text_of(file: &Path) -> io::Result<String> {
+    let mut text = Vec::new();
+    if fs::metadata(file)?.is_file() {
+        File::open(file)?.take(MOST).read_to_end(&mut text)?;
+    }
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// Looks at a switch now.
@@ -192,6 +206,29 @@ mod tests {
 
         fs::write(&file, "until 2020-01-01T00:00:00Z").unwrap();
         assert_eq!(look(&file, Timestamp::now()).unwrap(), None);
+    }
+
+    /// An admin pauses a worker in a directory that belongs to another account.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_pause_writes_through_no_link_and_reads_no_pipe() {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        use std::os::unix::fs::symlink;
+
+        let dir = tempfile::tempdir().unwrap();
+        let other = dir.path().join("other");
+        fs::write(&other, "theirs").unwrap();
+        symlink(&other, dir.path().join("pause.new")).unwrap();
+        symlink(&other, dir.path().join(PAUSE_FILE)).unwrap();
+        pause(dir.path(), None).unwrap();
+        assert_eq!(fs::read_to_string(&other).unwrap(), "theirs");
+        let file = dir.path().join(PAUSE_FILE);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "paused\n");
+        assert!(resume(dir.path()).unwrap() && other.exists());
+
+        mknodat(CWD, &file, FileType::Fifo, Mode::RUSR, 0).unwrap();
+        let found = look(&file, Timestamp::now()).unwrap();
+        assert_eq!(found, Some(Pause { until: None }));
     }
 
     #[test]
