@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use common::host::{Gpu, MAX_GPU_NAME, MAX_GPUS};
@@ -132,16 +133,38 @@ fn printable(text: &str) -> String {
 
 /// Returns what a program prints; `None` if there is none, or it does not end well and soon.
 fn said(program: &Path, args: &[&str]) -> Option<String> {
-    let mut child = Command::new(program)
+    said_within(PATIENCE, program, args)
+}
+
+/// Asks on a thread that is left behind where there is no answer in time: a program with a hung
+/// driver dies of no signal, and what it has started may keep its pipe open.
+fn said_within(patience: Duration, program: &Path, args: &[&str]) -> Option<String> {
+    let mut command = Command::new(program);
+    command
         .args(args)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
+        .stderr(Stdio::null());
+
+    let (tell, told) = mpsc::channel();
+    let ask = move || drop(tell.send(answer(command, patience)));
+    std::thread::Builder::new()
+        .name("asks".to_owned())
+        .spawn(ask)
         .ok()?;
+    told.recv_timeout(patience).unwrap_or_else(|_| {
+        let program = program.display();
+        tracing::warn!(%program, ?patience, "gave no answer in time, and is not waited for");
+        None
+    })
+}
+
+/// Runs a command, and returns what it prints if it ends well within this time.
+fn answer(mut command: Command, patience: Duration) -> Option<String> {
+    let mut child = command.spawn().ok()?;
 
     // Both programs print a few lines, which a pipe holds.
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + patience;
     let ended = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status.success(),
@@ -153,11 +176,14 @@ fn said(program: &Path, args: &[&str]) -> Option<String> {
             }
         }
     };
+    if !ended {
+        return None;
+    }
 
     let mut text = Vec::new();
     let mut out = std::io::Read::take(child.stdout.take()?, MOST as u64);
     std::io::Read::read_to_end(&mut out, &mut text).ok()?;
-    ended.then(|| String::from_utf8_lossy(&text).into_owned())
+    Some(String::from_utf8_lossy(&text).into_owned())
 }
 
 #[cfg(test)]
@@ -222,5 +248,15 @@ mod tests {
         assert_eq!(said(Path::new("/bin/echo"), &["a"]), Some("a\n".to_owned()));
         assert_eq!(said(Path::new("/bin/false"), &[]), None);
         assert_eq!(said(Path::new("/no/such/program"), &[]), None);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn nobody_waits_for_a_program_that_does_not_end_or_whose_pipe_stays_open() {
+        let soon = Duration::from_millis(100);
+        for script in ["exec sleep 20", "sleep 20 & echo a"] {
+            let said = said_within(soon, Path::new("/bin/sh"), &["-c", script]);
+            assert_eq!(said, None, "{script}");
+        }
     }
 }
