@@ -513,6 +513,8 @@ pub(crate) struct Index {
     pub(crate) saved: Vec<(HostId, JobId)>,
     /// Hosts with a loan in `Host::lent`.
     pub(crate) lent: BTreeSet<HostId>,
+    /// The number of the gap at which the next turn of `windows::backfill` begins.
+    pub(crate) gaps_from: usize,
     /// All hosts whose speed is known.
     pub(crate) fleet: Fleet,
     /// Hosts whose state may have changed in this step.

@@ -21,9 +21,10 @@ use crate::protocol::effect::{Effect, Gap, StartReason};
 use crate::state::gang::KeptSlot;
 use crate::state::host::Host;
 use crate::state::job::Job;
+use crate::state::pool::PoolId;
 use crate::state::scheduler::Scheduler;
 
-/// The most gaps considered at a time, and the most waiting jobs for each.
+/// The most hosts with gaps considered at a time, and the most waiting jobs for each.
 const MOST_GAPS: usize = 16;
 const MOST_JOBS: usize = 8;
 /// The least probability of being done by the end of a gap: a task below it would mostly be
@@ -34,10 +35,11 @@ const LEAST_DONE: f64 = 0.5;
 /// frozen first and given back much later.
 const EARLY: f64 = 0.02;
 
-/// A free slot, with the time at which it ends.
+/// Free slots of a host, with the time at which they end.
 #[derive(Debug, Clone, Copy)]
 struct WindowSlot {
     host: HostId,
+    free: usize,
     until: Time,
     /// The reservation for a gang that it is.
     kept_for: Option<KeptSlot>,
@@ -58,9 +60,13 @@ impl Scheduler {
         if none || self.jobs.lines.waiting.is_empty() || self.promised_waits().is_some() {
             return;
         }
+
         for slot in self.gaps() {
-            let host = self.hosts.table.get(&slot.host);
-            if let Some(filler) = host.and_then(|host| self.filler(host, &slot)) {
+            for _ in 0..slot.free {
+                let host = self.hosts.table.get(&slot.host);
+                let Some(filler) = host.and_then(|host| self.filler(host, &slot)) else {
+                    break;
+                };
                 self.fill(slot, &filler, fx);
             }
         }
@@ -76,33 +82,48 @@ impl Scheduler {
             .map(|rank| rank.job)
     }
 
-    /// Returns the slots that are free for a limited time.
-    fn gaps(&self) -> Vec<WindowSlot> {
+    /// Returns the slots that are free for a limited time, of lent hosts those that one of the next
+    /// jobs can use. Where these are many, each turn goes on behind the last one: none hides the
+    /// others for long.
+    fn gaps(&mut self) -> Vec<WindowSlot> {
         let now = self.now;
+        let ranks = self.jobs.lines.waiting.iter().take(MOST_JOBS);
+        let jobs = ranks.filter_map(|rank| self.jobs.table.get(&rank.job));
+        let fill = jobs.filter(|job| job.fills_gaps());
+        let pools: BTreeSet<Option<PoolId>> = fill.map(|job| job.pool).collect();
+
         let kept = self.jobs.kept.iter().filter_map(|kept| {
             let gang = self.jobs.table.get(&kept.gang)?.gang.as_ref()?;
             let left_s = gang.holdout?.left_s(now.secs());
             Some(WindowSlot {
                 host: kept.host,
+                free: 1,
                 until: now + Span::from_secs_f64(left_s),
                 kept_for: Some(*kept),
             })
         });
 
-        let ready = self.hosts.ready();
-        let lent = ready.filter(|host| host.lent.is_some()).flat_map(|host| {
-            let slot = host.lent_until(now).map(|until| WindowSlot {
+        let index = &self.hosts.index;
+        let lent = self.hosts.ready().filter_map(|host| {
+            let until = host.lent_until(now)?;
+            let suits = |pool: &Option<PoolId>| index.ready_since(*pool, host).is_some();
+            pools.iter().any(suits).then(|| WindowSlot {
                 host: host.id,
+                free: host.free_slots(),
                 until,
                 kept_for: None,
-            });
-            slot.into_iter()
-                .flat_map(move |slot| std::iter::repeat_n(slot, host.free_slots()))
+            })
         });
-        kept.chain(lent)
-            .filter(|slot| slot.until > now)
-            .take(MOST_GAPS)
-            .collect()
+
+        let lasts = |slot: &WindowSlot| slot.until > now;
+        let mut slots: Vec<WindowSlot> = kept.chain(lent).filter(lasts).collect();
+        if slots.len() > MOST_GAPS {
+            let from = self.hosts.index.gaps_from % slots.len();
+            slots.rotate_left(from);
+            slots.truncate(MOST_GAPS);
+            self.hosts.index.gaps_from = from + MOST_GAPS;
+        }
+        slots
     }
 
     /// Returns the waiting task that makes the most of a free slot, if any does; among equals the
@@ -215,6 +236,7 @@ impl Scheduler {
             host,
             until,
             kept_for,
+            ..
         } = slot;
         let left = until.since(self.now);
         let job = self.jobs.table.get_mut(&filler.job);

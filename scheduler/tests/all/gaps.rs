@@ -1,12 +1,12 @@
 //! Time that is over before a task has to be done: hosts that their owners lend until a given time,
 //! and hosts that are kept for jobs of several ranks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use common::attempt::{Outcome, Phase};
 use common::host::Loan;
 use common::job::Rules;
-use common::needs::Offers;
+use common::needs::{Label, Needs, Offers};
 use common::view::TaskState;
 use common::{AttemptId, HostId, IdSet, JobId, Span, TaskId};
 use scheduler::effect::{EndReason, Gap, Refused, StartReason};
@@ -308,6 +308,56 @@ fn a_gap_is_not_filled_with_a_task_that_failed_on_its_host() {
     let effects = world.fails(host, first);
     let second = world.attempt_on(host);
     assert_eq!(second.task, TaskId::new(job, 2), "{effects:?}");
+}
+
+/// Hosts of one slot, from number 2 on, which are lent for so many seconds.
+fn lend_more(world: &mut World, hosts: u32, left: u64) {
+    for number in 2..2 + hosts {
+        let host = world.host(number).joins();
+        lend(world, host, left, 36_000);
+    }
+}
+
+#[test]
+fn idle_hosts_that_suit_no_waiting_job_hide_no_gap() {
+    let mut world = World::new();
+    let host = known(&mut world, 100, 1_000);
+    lend(&mut world, host, 200, 36_000);
+    lend_more(&mut world, 20, 200);
+
+    let last = HostId(30);
+    let labels: BTreeSet<Label> = ["lab".parse().expect("a label")].into();
+    let offers = Offers {
+        labels: labels.clone(),
+        ..Offers::default()
+    };
+    world.send(Event::HostOffers {
+        host: last,
+        offers: Box::new(offers),
+    });
+    world.host(last.0).joins();
+    lend(&mut world, last, 200, 36_000);
+
+    let needs = Needs {
+        labels,
+        ..Needs::default()
+    };
+    let job = world.job(1).policy("FCFS").needs(needs).submit();
+    assert_eq!(world.attempt_on(last).task.job, job);
+}
+
+#[test]
+fn idle_hosts_with_too_short_a_loan_hide_a_longer_one_for_a_moment_only() {
+    let mut world = World::new();
+    let host = known(&mut world, 100, 1_000);
+    lend(&mut world, host, 50, 36_000);
+    lend_more(&mut world, 20, 50);
+    let last = world.host(30).joins();
+    lend(&mut world, last, 200, 36_000);
+
+    let job = world.job(1).policy("FCFS").submit();
+    world.send(Event::Tick);
+    assert_eq!(world.attempt_on(last).task.job, job);
 }
 
 #[test]
