@@ -158,7 +158,7 @@ pub async fn run(
     .weighing(facts.lends)
     .owing(GivenBackFile::below(&dir).take());
 
-    let policy = watch_owner(&site, &dir, &room, &tell)?;
+    let policy = watch_owner(&mut site, &dir, &room, &tell)?;
 
     // Without the control socket the worker still works, and its switches still hold.
     if let Err(error) = control::serve(dir.clone(), tell.clone()) {
@@ -261,7 +261,7 @@ fn announce(facts: &HostFacts) {
 
 /// Starts the sensors that watch for the owner, and the policy that decides on what they see.
 fn watch_owner(
-    site: &SiteKeeper,
+    site: &mut SiteKeeper,
     dir: &Path,
     room: &HostSize,
     tell: &UnboundedSender<LoopInput>,
@@ -836,6 +836,7 @@ impl Shell {
     }
 
     fn beat(&mut self) {
+        self.open_eyes();
         if let Some((uplink, _)) = &self.uplink {
             // A connection that has moved to another address has other tokens.
             self.shop.keep_farewell(uplink.farewell());

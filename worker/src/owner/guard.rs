@@ -21,6 +21,9 @@ pub struct Guard {
     site: Option<OwnerPolicy>,
     /// All sensors. The owner's own policy knows the first of them.
     sensors: Vec<Watched>,
+    /// The number of each of them; one that is left is not given again.
+    numbers: Vec<usize>,
+    next: usize,
     slots: u32,
     decision: (Time, Decision),
 }
@@ -36,13 +39,34 @@ impl Guard {
         now: Time,
     ) -> Self {
         let own = OwnerPolicy::new(rules, room, sensors, now);
+        let next = own.sensors().len();
         Self {
             sensors: own.sensors().to_vec(),
+            numbers: (0..next).collect(),
+            next,
             decision: own.decided(),
             site: None,
             slots,
             own,
         }
+    }
+
+    /// Leaves the sensors that came for settings and whose number does not stay. To be followed by
+    /// [`Self::restrict`]: until then no settings hold.
+    pub fn leave(&mut self, stays: impl Fn(usize) -> bool) {
+        let own = self.own.sensors().len();
+        let stay = |number: usize| number < own || stays(number);
+        let mut numbers = self.numbers.iter();
+        self.sensors
+            .retain(|_| numbers.next().is_some_and(|number| stay(*number)));
+        self.numbers.retain(|number| stay(*number));
+        self.site = None;
+    }
+
+    /// Returns the number of the next sensor that comes with [`Self::restrict`]; those behind it
+    /// count on from there.
+    pub fn next_sensor(&self) -> usize {
+        self.next
     }
 
     /// Replaces the rules with settings from the master; `None`: only the owner's own rules
@@ -54,12 +78,15 @@ impl Guard {
         room: &HostSize,
         more: impl IntoIterator<Item = (String, Topic)>,
     ) {
-        self.sensors
-            .extend(more.into_iter().map(|(name, topic)| Watched {
+        for (name, topic) in more {
+            self.sensors.push(Watched {
                 name,
                 topic,
                 sight: None,
-            }));
+            });
+            self.numbers.push(self.next);
+            self.next += 1;
+        }
 
         self.site = rules.map(|rules| {
             let named = self
@@ -76,8 +103,13 @@ impl Guard {
         });
     }
 
-    /// Takes a new sight of a sensor.
+    /// Takes a new sight of the sensor with this number. Of one that was left it takes none.
     pub fn saw(&mut self, now: Time, sensor: usize, sight: Sight) {
+        let mut numbers = self.numbers.iter();
+        let Some(sensor) = numbers.position(|number| *number == sensor) else {
+            return;
+        };
+
         if let Some(watched) = self.sensors.get_mut(sensor) {
             watched.sight = Some((now, sight.clone()));
         }

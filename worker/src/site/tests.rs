@@ -200,6 +200,37 @@ fn sensors_that_only_the_settings_need_count_as_the_owners_presence_until_they_l
 }
 
 #[test]
+fn sensors_that_no_setting_needs_any_more_are_left_and_heard_no_more() {
+    let own = Config {
+        owner: OwnerRules::dedicated(),
+        ..Config::default()
+    };
+    let battery = site(&own, &["[owner.battery]\ncharge_above = 1.0"]);
+    let mut pair = Pair::new(&own.owner, 4);
+    pair.sees(Topic::Switch, &Sight::Seen(Reading::Paused(None)));
+    let alone = pair.guard.sensors().len();
+
+    let first = pair.guard.next_sensor();
+    pair.restrict(battery.strictest(4));
+    pair.sees(Topic::Power, &Sight::Seen(Reading::Battery(Some(0.9))));
+    assert_eq!(pair.decide(noon()).0, Decision::Freeze(OnBattery));
+    pair.guard.leave(|_| false);
+    pair.restrict(None);
+    assert_eq!(pair.guard.sensors().len(), alone);
+    assert_eq!(pair.decide(noon()).0, Decision::Run);
+
+    // Another one comes with the next settings; what the first one says yet is not its word.
+    let mains = Sight::Seen(Reading::Battery(None));
+    let second = pair.guard.next_sensor();
+    assert_ne!(second, first);
+    pair.restrict(battery.strictest(4));
+    pair.guard.saw(pair.now, first, mains.clone());
+    assert_eq!(pair.decide(noon()).0.slots(4), 0);
+    pair.guard.saw(pair.now, second, mains);
+    assert_eq!(pair.decide(noon()).0, Decision::Run);
+}
+
+#[test]
 fn what_cannot_come_from_the_master_is_refused_by_its_key() {
     for (text, why) in [
         ("slotz = 1", "there is no setting `slotz`"),

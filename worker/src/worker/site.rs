@@ -2,6 +2,7 @@
 //! policy at once, are kept by another thread, and only then answered. What they may say is decided in
 //! [`crate::site`].
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
@@ -17,7 +18,8 @@ use crate::config::Config;
 use crate::owner;
 use crate::owner::guard::Guard;
 use crate::owner::rules::HostSize;
-use crate::owner::sensors::{self, Timeouts};
+use crate::owner::sensors::{self, SensorStop, Timeouts};
+use crate::owner::sight::Topic;
 use crate::site::{SiteFile, SiteState};
 use link::wall_clock;
 
@@ -40,6 +42,10 @@ pub(super) struct SiteKeeper {
     writing: bool,
     /// Whether the master of this connection knows of settings.
     known: bool,
+    /// The sensors that only the settings need, by their numbers.
+    eyes: BTreeMap<usize, (Topic, SensorStop)>,
+    /// Whether one of them could not be started.
+    blind: bool,
 }
 
 impl SiteKeeper {
@@ -57,6 +63,8 @@ impl SiteKeeper {
             tell: tell.clone(),
             writing: false,
             known: false,
+            eyes: BTreeMap::new(),
+            blind: false,
         }
     }
 
@@ -104,9 +112,21 @@ impl SiteKeeper {
         }
     }
 
-    /// Bounds the owner's policy with the settings, and starts the sensors that only they need.
-    pub(super) fn restrict(&self, policy: &mut Guard, now: Time) {
+    /// Bounds the owner's policy with the settings. Starts the sensors that only they need, and stops
+    /// those that they need no more: nobody's keys are watched for a rule that is gone.
+    pub(super) fn restrict(&mut self, policy: &mut Guard, now: Time) {
         let rules = self.site.strictest(self.room.cores);
+        let heeds = |topic| rules.as_ref().is_some_and(|rules| rules.heeds(topic));
+        let anew = std::mem::take(&mut self.blind);
+        self.eyes.retain(|_, (topic, stop)| {
+            let stays = heeds(*topic) && !anew;
+            if !stays {
+                stop.stop();
+            }
+            stays
+        });
+        policy.leave(|number| self.eyes.contains_key(&number));
+
         let eyes = rules.as_ref().map_or_else(Vec::new, |rules| {
             owner::more_eyes(self.own(), rules, policy.sensors())
         });
@@ -115,14 +135,18 @@ impl SiteKeeper {
             .map(|sensor| (sensor.name().to_owned(), sensor.topic()))
             .collect();
 
-        let first = policy.sensors().len();
+        let first = policy.next_sensor();
         policy.restrict(now, rules, &self.room, named);
-        if eyes.is_empty() {
-            return;
-        }
-        if let Err(error) = sensors::watch(first, eyes, self.timeouts(), &self.tell) {
-            // What has not looked counts as the owner's presence.
-            tracing::warn!(%error, "sensors for the settings from the master cannot be started");
+        for (number, sensor) in (first..).zip(eyes) {
+            let topic = sensor.topic();
+            match sensors::watch(number, vec![sensor], self.timeouts(), &self.tell) {
+                Ok(stop) => drop(self.eyes.insert(number, (topic, stop))),
+                Err(error) => {
+                    // What has not looked counts as the owner's presence.
+                    tracing::warn!(%error, "a sensor for the settings from the master cannot be started yet");
+                    self.blind = true;
+                }
+            }
         }
     }
 
@@ -146,6 +170,14 @@ impl Shell {
         self.engine.be_patient(self.site.patience());
 
         self.keep_site();
+    }
+
+    /// Tries again where sensors for the settings could not be started.
+    pub(super) fn open_eyes(&mut self) {
+        if self.site.blind {
+            let now = self.now();
+            self.site.restrict(&mut self.policy, now);
+        }
     }
 
     /// Writes the settings, unless a write is under way.

@@ -35,7 +35,7 @@ pub use config::{SensorUse, SensorsConfig, Unseen};
 #[cfg(target_os = "linux")]
 pub(crate) use evdev::{ARG as INPUT_ARG, watcher_main};
 pub use watch::{SensorSight, look};
-pub(crate) use watch::{Sighted, Timeouts, watch};
+pub(crate) use watch::{SensorStop, Sighted, Timeouts, watch};
 pub use words::words;
 
 use super::sight::{Sight, Topic};

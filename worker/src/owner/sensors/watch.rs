@@ -3,6 +3,7 @@
 //! reported as unknown.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -48,19 +49,46 @@ fn lock(desk: &Mutex<SharedSight>) -> MutexGuard<'_, SharedSight> {
     desk.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The end of sensors that are being watched. They go on where it is dropped.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SensorStop(Arc<AtomicBool>);
+
+impl SensorStop {
+    /// Has the sensors look no more, and tell nothing of a look that they are at.
+    pub(crate) fn stop(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
 /// Starts a thread for each sensor, numbered from `first` on, that looks now, and again after each
-/// wait, until `tell` is closed. Returns at once, with the first sight of each: unknown.
+/// wait, until `tell` is closed or they are told to stop. Returns at once; what none has looked at is
+/// unknown.
 ///
-/// If a thread cannot be started.
+/// If a thread cannot be started: then the others have been told to stop.
 pub(crate) fn watch<T: From<Sighted> + Send + 'static>(
     first: usize,
     sensors: Vec<Box<dyn Sensor>>,
     timeouts: Timeouts,
     tell: &UnboundedSender<T>,
-) -> io::Result<Vec<Sight>> {
+) -> io::Result<SensorStop> {
+    let stop = SensorStop::default();
+    let started = start(first, sensors, timeouts, (tell, &stop));
+    started.inspect_err(|_| stop.stop())?;
+    Ok(stop)
+}
+
+fn start<T: From<Sighted> + Send + 'static>(
+    first: usize,
+    sensors: Vec<Box<dyn Sensor>>,
+    timeouts: Timeouts,
+    (tell, stop): (&UnboundedSender<T>, &SensorStop),
+) -> io::Result<()> {
     let unseen = Sight::Unknown("it has not looked yet".to_owned());
     let mut desks = Vec::new();
-    let sights = vec![unseen.clone(); sensors.len()];
 
     for (sensor, mut eyes) in (first..).zip(sensors) {
         let desk = Arc::new(Mutex::new(SharedSight {
@@ -70,12 +98,16 @@ pub(crate) fn watch<T: From<Sighted> + Send + 'static>(
         desks.push(Arc::clone(&desk));
 
         let tell = tell.clone();
+        let stop = stop.clone();
         let watch = move || {
-            while !tell.is_closed() {
+            while !tell.is_closed() && !stop.is_set() {
                 lock(&desk).since = Some(Instant::now());
                 let sight = eyes.sense();
                 let mut desk = lock(&desk);
                 desk.since = None;
+                if stop.is_set() {
+                    return;
+                }
                 news(&mut desk, sight, sensor, eyes.name(), &tell);
                 drop(desk);
                 eyes.wait(timeouts.pause);
@@ -88,9 +120,13 @@ pub(crate) fn watch<T: From<Sighted> + Send + 'static>(
     }
 
     let tell = tell.clone();
+    let stop = stop.clone();
     let look_after = move || {
-        while !tell.is_closed() {
+        loop {
             thread::sleep(timeouts.patience / LOOKS);
+            if tell.is_closed() || stop.is_set() {
+                return;
+            }
             for (sensor, desk) in (first..).zip(&desks) {
                 let mut desk = lock(desk);
                 if desk
@@ -113,7 +149,7 @@ pub(crate) fn watch<T: From<Sighted> + Send + 'static>(
         .stack_size(STACK)
         .spawn(look_after)?;
 
-    Ok(sights)
+    Ok(())
 }
 
 fn overdue(patience: Duration) -> Sight {
@@ -228,11 +264,7 @@ mod tests {
             pause: Duration::ZERO,
             patience: Duration::from_secs(600),
         };
-        let first = watch(0, vec![eyes], times, &tell).unwrap();
-        assert!(
-            matches!(&first[..], [Sight::Unknown(_)]),
-            "what nobody has looked at is not known"
-        );
+        watch(0, vec![eyes], times, &tell).unwrap();
         [1.0, 1.0, 2.0, 2.0, 1.0]
             .iter()
             .for_each(|load| strings.send(*load).unwrap());
@@ -246,6 +278,26 @@ mod tests {
                 }
             );
         }
+    }
+
+    #[test]
+    fn one_that_is_told_to_stop_tells_nothing_more_and_is_gone() {
+        let (tell, mut heard) = unbounded_channel::<Sighted>();
+        let (strings, eyes) = puppet();
+        let times = Timeouts {
+            pause: Duration::ZERO,
+            patience: Duration::from_secs(600),
+        };
+        let stop = watch(0, vec![eyes], times, &tell).unwrap();
+        strings.send(1.0).unwrap();
+        next(&mut heard);
+
+        stop.stop();
+        // It is at a look yet, and then its eyes are closed.
+        while strings.send(rand_load()).is_ok() {
+            thread::yield_now();
+        }
+        assert!(heard.try_recv().is_err());
     }
 
     #[test]
