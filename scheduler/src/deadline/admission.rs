@@ -467,7 +467,7 @@ impl<'a> Reckoner<'a> {
             .filter(|host| host.takes_work())
         {
             let rate = self.rate(host);
-            let lent = host.loan(self.now);
+            let lent = host.loan(self.now).map(HostLoan::in_minutes);
             let room = host.lent_room();
             let alike = Slots {
                 host: host.id,

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use common::host::Confinement;
 use common::needs::{Label, Needs, Offers};
 use common::platform::HostPlatform;
-use common::{HostId, TaskId, Time};
+use common::{HostId, Span, TaskId, Time};
 
 use crate::state::owner_hours::HostLoan;
 use crate::state::room::Room;
@@ -30,6 +30,8 @@ pub(crate) struct Calendar<'a> {
     lanes: Vec<SlotLane<'a>>,
     by_kind: BTreeMap<LaneKind<'a>, usize>,
     slots: Vec<Slot>,
+    /// The lanes for the task that was stacked last.
+    suiting: Option<Box<SuitingLanes>>,
     /// The hosts for the tasks of more than a slot that were stacked last.
     wide: Option<Box<WideHosts>>,
     /// The time of the task that was stacked last, and where the next one like it would be done.
@@ -54,6 +56,14 @@ pub(crate) struct RunningCap {
 
 /// The number of no slot.
 const NO_SLOT: u32 = u32::MAX;
+
+/// The lanes whose hosts suit some needs: so they are not asked anew for each task of a bag.
+#[derive(Debug, Clone)]
+struct SuitingLanes {
+    needs: Needs,
+    /// Whether each lane is one of them.
+    lanes: Vec<bool>,
+}
 
 /// The slots on which a task like the one before would be done, the first one of each lane, so that
 /// not all lanes are looked at for each of many equal tasks.
@@ -81,9 +91,9 @@ pub(crate) struct Slots<'a> {
 }
 
 /// The properties that are the same for all slots of a lane, as far as they decide who may use
-/// them. The countable ones are looked at host by host.
+/// them: of a loan its end, and the longest one. The countable ones are looked at host by host.
 type LaneKind<'a> = (
-    (u64, Option<HostLoan>, Option<HostId>),
+    (u64, Option<(Time, Span)>, Option<HostId>),
     (Confinement, bool, u32),
     (Option<&'a HostPlatform>, &'a BTreeSet<Label>),
 );
@@ -149,7 +159,11 @@ impl<'a> Calendar<'a> {
 
         let only = apart.then_some(host);
         let kind = (
-            (rate.to_bits(), lent, only),
+            (
+                rate.to_bits(),
+                lent.map(|lent| (lent.until, lent.longest)),
+                only,
+            ),
             (offers.confinement, offers.network, offers.task_disk_mib),
             (offers.platform.as_ref(), &offers.labels),
         );
@@ -175,6 +189,7 @@ impl<'a> Calendar<'a> {
             free,
             idle,
         });
+        self.suiting = None;
         self.wide = None;
         self.equal = None;
     }
@@ -184,6 +199,7 @@ impl<'a> Calendar<'a> {
         if self.avoided != hosts {
             self.avoided = hosts;
             self.last = None;
+            self.suiting = None;
             self.wide = None;
             self.equal = None;
         }
@@ -251,20 +267,30 @@ impl<'a> Calendar<'a> {
             return self.stack_wide(from, time, needs);
         }
 
-        let suits: Vec<bool> = self
-            .lanes
-            .iter()
-            .map(|lane| lane.suits(needs, &self.avoided))
-            .collect();
+        let suiting = self.take_suiting(needs);
         let on = |number: u32| {
             let slot = self.slots.get(number as usize)?;
             let start = slot.free.max(from);
             let finish = self.lanes[slot.lane].finish(start, time)?;
-            suits[slot.lane].then_some((finish, start.since(slot.free), number, start))
+            suiting.lanes[slot.lane].then_some((finish, start.since(slot.free), number, start))
         };
         let best = on(slot).or_else(|| (0..self.slots.len() as u32).filter_map(on).min());
+        self.suiting = Some(suiting);
         let (finish, _, slot, start) = best?;
         Some(self.book(&[slot], start, finish))
+    }
+
+    /// Returns the lanes that suit these needs, to be put back for the next task.
+    fn take_suiting(&mut self, needs: &Needs) -> Box<SuitingLanes> {
+        let known = self.suiting.take().filter(|known| known.needs == *needs);
+        known.unwrap_or_else(|| {
+            let lanes = self.lanes.iter();
+            let lanes = lanes.map(|lane| lane.suits(needs, &self.avoided)).collect();
+            Box::new(SuitingLanes {
+                needs: needs.clone(),
+                lanes,
+            })
+        })
     }
 
     /// Puts a task of this time where it is done first; returns `None` if no host will do.
@@ -277,9 +303,10 @@ impl<'a> Calendar<'a> {
             return self.stack_equal(time, needs);
         }
 
+        let suiting = self.take_suiting(needs);
         let mut best: Option<(Time, u32, Time)> = None;
-        for lane in &mut self.lanes {
-            if !lane.suits(needs, &self.avoided) {
+        for (lane, suits) in self.lanes.iter_mut().zip(&suiting.lanes) {
+            if !suits {
                 continue;
             }
             let Some((free, slot)) = lane.first(&self.slots) else {
@@ -293,6 +320,7 @@ impl<'a> Calendar<'a> {
             }
         }
 
+        self.suiting = Some(suiting);
         let (finish, slot, start) = best?;
         Some(self.book(&[slot], start, finish))
     }
@@ -473,7 +501,6 @@ impl SlotLane<'_> {
 
 #[cfg(test)]
 mod tests {
-    use common::Span;
     use common::needs::Demand;
     use proptest::prelude::*;
 
@@ -538,6 +565,28 @@ mod tests {
                 (2, 15.0, 16.0)
             ]
         );
+    }
+
+    #[test]
+    fn hosts_with_the_same_hours_are_one_lane_whenever_they_said_so() {
+        let mut calendar = Calendar::default();
+        for host in 1..=100 {
+            let later = Span::from_millis(u64::from(host));
+            let loan = HostLoan {
+                until: Time(0) + Span::from_secs(7_200) + later,
+                again: Time(0) + Span::from_secs(50_000) + later,
+                longest: Span::from_secs(36_000),
+            };
+            let slots = Slots {
+                lent: Some(loan.in_minutes()),
+                ..alike(host, 1.0)
+            };
+            calendar.add(&slots, Time(0), true);
+        }
+
+        assert_eq!(calendar.lanes.len(), 1);
+        assert_eq!(calendar.stack(computing(7_201), &any()), None);
+        assert_eq!(stack(&mut calendar, 7_200), (1, 0.0, 7_200.0));
     }
 
     #[test]

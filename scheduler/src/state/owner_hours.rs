@@ -11,6 +11,9 @@ use crate::state::host::Host;
 use crate::state::job::Job;
 use crate::state::scheduler::Scheduler;
 
+/// A minute, in microseconds.
+const MINUTE: u64 = 60_000_000;
+
 /// The loan of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct HostLoan {
@@ -19,6 +22,18 @@ pub(crate) struct HostLoan {
     pub(crate) again: Time,
     /// The length of the longest loan of the week.
     pub(crate) longest: Span,
+}
+
+impl HostLoan {
+    /// Returns the loan in whole minutes, with room for no task that it has none for. Hosts with the
+    /// same hours have the same loan then, although their messages came at different moments.
+    pub(crate) fn in_minutes(self) -> Self {
+        Self {
+            until: Time(self.until.0 / MINUTE * MINUTE),
+            longest: Span(self.longest.0.div_ceil(MINUTE).saturating_mul(MINUTE)),
+            ..self
+        }
+    }
 }
 
 /// The reason why an attempt does not start on a host: `left` is shorter than `takes`.
