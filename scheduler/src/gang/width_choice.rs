@@ -219,22 +219,20 @@ impl Scheduler {
         free.len()
     }
 
-    pub(super) fn view<'a>(&self, job: &'a Job, gang: &'a Gang, free: u32) -> GangView<'a> {
-        let behind = self
-            .jobs
-            .lines
-            .waiting
-            .range(job.rank..)
-            .count()
-            .saturating_sub(1) as u32;
+    /// Counts the jobs that wait behind this one. They may be thousands: not for each event.
+    fn behind(&self, job: &Job) -> u32 {
+        let waiting = self.jobs.lines.waiting.range(job.rank..);
+        waiting.count().saturating_sub(1) as u32
+    }
 
+    pub(super) fn view<'a>(&self, job: &'a Job, gang: &'a Gang, free: u32) -> GangView<'a> {
         let again = gang.width.map(|_| job.waiting() as u32);
         let room = self.jobs.lines.shares.room(job.user);
         GangView {
             policy: &job.policy,
             gang,
             free,
-            behind,
+            behind: self.behind(job),
             again,
             allowed: room.map_or(u32::MAX, |room| u32::try_from(room).unwrap_or(u32::MAX)),
         }
@@ -246,13 +244,12 @@ impl Scheduler {
         let now = self.now;
         let job = self.jobs.table.get(&id)?;
         let gang = job.gang.as_ref()?;
-        let view = self.view(job, gang, free);
 
         if let Some((before, behind, looked)) = gang.looked {
             let soon = now < looked + SOONEST;
-            let unchanged = (before, behind) == (free, view.behind) || soon;
+            let unchanged = || soon || (before == free && behind == self.behind(job));
             match gang.holdout {
-                Some(held) if unchanged && free < held.hosts && now.secs() < held.until_s => {
+                Some(held) if free < held.hosts && now.secs() < held.until_s && unchanged() => {
                     return Some(WidthChoice::Hold(held));
                 }
                 None if soon && before == free => return None,
@@ -260,6 +257,7 @@ impl Scheduler {
             }
         }
 
+        let view = self.view(job, gang, free);
         let looked = Some((free, view.behind, now));
         let choice = self.with_machine(&job.rules.needs, &[], now, |machine| {
             self.choose(&view, &PredictedWaits::of(machine), now)
