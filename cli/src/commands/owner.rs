@@ -58,6 +58,13 @@ pub(super) async fn status(context: &Context, why: bool) -> Result<Exit, Failure
 
 /// Pauses the worker.
 pub(super) async fn pause(context: &Context, lasts: Option<Dur>) -> Result<Exit, Failure> {
+    if lasts.as_ref().is_some_and(|lasts| lasts.0.is_zero()) {
+        return Err(Failure::usage(
+            "a pause of no time pauses nothing",
+            "give a time, such as --for 2h; `deskgrid worker resume` ends a pause",
+        ));
+    }
+
     let end = |lasts: Dur| {
         SystemTime::now()
             .checked_add(lasts.0)

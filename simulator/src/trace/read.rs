@@ -11,7 +11,7 @@ use super::{Flaw, Segment, Trace, TraceError, TracedHost};
 
 impl Trace {
     /// Reads the trace in `dir`: `hosts.csv` with the columns `host,clock_mhz` (MHz, from
-    /// 1 to 100,000), and `availability.csv` with
+    /// 0.001 to 500,000), and `availability.csv` with
     /// `host,start_s,end_s,host_available,cpu_fraction` (seconds from the trace's start, 0 or 1,
     /// part of the processor). The segments of a host begin at 0 and follow each other without
     /// gaps; those of different hosts may be interleaved.

@@ -165,8 +165,12 @@ fn a_pause_for_a_while_ends_by_itself() {
     until_phase(&grid, "running");
     assert_eq!(told(&grid, &["status"])["decision"], "run");
 
-    // A later word replaces the one before.
+    // A later word replaces the one before; one that says nothing does not.
     told(&grid, &["pause", "--for", "1h"]);
+    let none = grid.as_user("h1", ["worker", "pause", "--for", "0s"]);
+    let refused = none.expect_code(2).stderr;
+    assert!(refused.contains("pauses nothing"), "{refused}");
+    assert_eq!(told(&grid, &["status"])["reason"], "paused-by-owner");
     told(&grid, &["pause"]);
 
     let says = told(&grid, &["status"])["why"][0]["says"].clone();
