@@ -2,6 +2,8 @@
 //! threads. Every run is a function of the grid and of its own place in it, so the rows are the
 //! same on any number of threads.
 
+use std::ops::Range;
+
 use common::Span;
 use common::needs::{Capacity, Needs};
 use common::units::BadSpeed;
@@ -216,10 +218,35 @@ pub enum GridError {
     },
 }
 
-/// The unit of work of a thread: a day of a site.
+/// The unit of work of a thread: a day of a site, or a part of its starts.
+#[derive(Debug, PartialEq)]
 struct Portion<'a> {
     site: usize,
     day: &'a Day,
+    /// The places of its starts among those of the day.
+    starts: Range<usize>,
+}
+
+/// Cuts the days of so many sites into portions, in the order of the rows. Days are cut only where
+/// they are fewer than the threads: each portion prepares its trace.
+fn portions(sites: usize, days: &[Day], threads: usize) -> Vec<Portion<'_>> {
+    let parts = threads.div_ceil((sites * days.len()).max(1)).max(1);
+    let mut portions = Vec::new();
+
+    for site in 0..sites {
+        for day in days {
+            let all = day.starts_s.len();
+            let length = all.div_ceil(parts).max(1);
+            let cut = |from: usize| Portion {
+                site,
+                day,
+                starts: from..all.min(from + length),
+            };
+            portions.extend((0..all.max(1)).step_by(length).map(cut));
+        }
+    }
+
+    portions
 }
 
 impl PolicyGrid<'_> {
@@ -228,9 +255,7 @@ impl PolicyGrid<'_> {
     /// # Errors
     /// If a trace cannot be had, or a policy does not exist.
     pub fn rows(&self) -> Result<Vec<RunRow>, GridError> {
-        let days = self.days.iter();
-        let of_site = |site| days.clone().map(move |day| Portion { site, day });
-        let portions: Vec<Portion<'_>> = (0..self.sites.len()).flat_map(of_site).collect();
+        let portions = portions(self.sites.len(), &self.days, self.threads);
         let done = in_parallel(self.threads, &portions, |portion| {
             self.portion(&mut Simulator::default(), portion)
         });
@@ -241,7 +266,7 @@ impl PolicyGrid<'_> {
         Ok(rows)
     }
 
-    /// Runs one day of one site.
+    /// Runs one day of one site, or a part of it.
     fn portion(
         &self,
         simulator: &mut Simulator,
@@ -270,7 +295,9 @@ impl PolicyGrid<'_> {
             .collect();
         let mut rows = Vec::new();
 
-        for (number, start_s) in portion.day.starts_s.iter().copied().enumerate() {
+        let of = &portion.starts;
+        let starts = portion.day.starts_s.iter().copied().enumerate();
+        for (number, start_s) in starts.take(of.end).skip(of.start) {
             for (job, size) in self.jobs.iter().enumerate() {
                 let optimal_s = Oracle::new(&places, start_s, size.work_s, START_COST_S, 1)
                     .makespan_s(size.tasks);
@@ -410,4 +437,30 @@ fn one(
         wasted_cpu_s: outcome.wasted_cpu_s,
         ..place
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_cut_where_there_are_fewer_of_them_than_threads() {
+        let day = |starts: u32| Day {
+            day: 0,
+            starts_s: (0..starts).map(f64::from).collect(),
+        };
+        let cut = |days: &[Day], threads: usize| -> Vec<(usize, usize)> {
+            let portions = portions(1, days, threads).into_iter();
+            let starts = portions.map(|portion| portion.starts);
+            starts.map(|starts| (starts.start, starts.end)).collect()
+        };
+
+        assert_eq!(cut(&[day(10)], 1), [(0, 10)]);
+        assert_eq!(cut(&[day(10)], 4), [(0, 3), (3, 6), (6, 9), (9, 10)]);
+        assert_eq!(cut(&[day(2)], 16), [(0, 1), (1, 2)]);
+        assert_eq!(cut(&[day(2), day(2)], 2), [(0, 2), (0, 2)]);
+        assert_eq!(cut(&[day(2), day(1)], 3), [(0, 1), (1, 2), (0, 1)]);
+        assert_eq!(cut(&[day(0)], 4), [(0, 0)]);
+        assert_eq!(portions(3, &[day(10)], 6).len(), 6);
+    }
 }
