@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +16,8 @@ from world import World, eventually, script
 
 import deskgrid
 from deskgrid import Grid, TaskFuture, _results
+from deskgrid._pack import Store
+from deskgrid._results import Results
 from deskgrid._stream import Call, Task
 from deskgrid._work import LiveJob
 
@@ -291,6 +296,64 @@ def test_results_are_there_although_the_events_of_them_are_not_kept(own_world: W
         assert [f.exception() is None for f in again.futures] == [True, False, True]
         with pytest.raises(deskgrid.TaskFailed, match="oh dear"):
             g.job(program.id).result(60)
+
+
+class ToldEvents:
+    """Events of which a test tells, and a list of a job's tasks in which it finds them."""
+
+    def __init__(self) -> None:
+        self.readers: list[Any] = []
+        self.done: list[str] = []
+        self.away = False
+
+    def __call__(self, api: Any, query: Any, on_event: Any, on_failure: Any, awaited: Any) -> Any:
+        reader = SimpleNamespace(tell=on_event, fail=on_failure, wait_until_open=self.open, close=lambda: None)
+        self.readers.append(reader)
+        return reader
+
+    def open(self) -> None:
+        self.done.append("open")
+        if self.away and len(self.readers) > 1:
+            raise deskgrid.GridUnreachable("the master is away")
+
+    def pages(self, path: str, name: str, query: Any) -> Iterator[Any]:
+        self.done.append(path)
+        yield {"task": "7.1", "state": "cancelled", "reason": "it was missed"}
+
+
+def given_up_while_submitted(events: ToldEvents, monkeypatch: Any) -> list[TaskFuture[None]]:
+    """Awaits job 7 with two tasks, whose events are given up while it is submitted."""
+    monkeypatch.setattr(_results, "Events", events)
+    api: Any = events
+    results = Results(api, Store(), "label", threading.Condition(threading.RLock()))
+    session: Any = None
+    futures: list[TaskFuture[None]] = [TaskFuture(session) for _ in range(2)]
+    tasks = {at + 1: Task(at + 1, [Call(future)]) for at, future in enumerate(futures)}
+    with results.submission():
+        events.readers[0].fail(deskgrid.GridUnreachable("the master has not answered for 600 s"))
+        results.await_job(LiveJob(7, "run", tasks))
+    return futures
+
+
+def test_a_job_whose_events_are_given_up_while_it_is_submitted_is_heard_of_anew(monkeypatch: Any) -> None:
+    events = ToldEvents()
+    missed, later = given_up_while_submitted(events, monkeypatch)
+    with pytest.raises(deskgrid.Cancelled, match="it was missed"):
+        missed.result(60)
+    # What was missed is asked for once nothing more can be.
+    assert events.done == ["open", "open", "/jobs/7/tasks"] and not later.done()
+    events.readers[1].tell({"event": "tasks-cancelled", "job": 7, "tasks": "2", "reason": "it was told"})
+    with pytest.raises(deskgrid.Cancelled, match="it was told"):
+        later.result(0)
+
+
+def test_a_job_whose_events_cannot_be_had_anew_is_given_up_with_a_way_back(monkeypatch: Any) -> None:
+    events = ToldEvents()
+    events.away = True
+    for future in given_up_while_submitted(events, monkeypatch):
+        with pytest.raises(deskgrid.GridUnreachable, match="the master is away") as raised:
+            future.result(60)
+        assert "Grid().job(7) gets its results" in raised.value.hint
 
 
 def test_a_forked_process_is_told_to_make_its_own(grid: Grid) -> None:

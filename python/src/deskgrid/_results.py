@@ -93,10 +93,10 @@ class Results:
     def submission(self) -> Iterator[None]:
         """While a job is submitted, events may come of it before its number does: they are kept. From
         here on nothing of it is missed."""
-        self.listen().wait_until_open()
         with self._wake:
             self._submissions += 1
         try:
+            self.listen().wait_until_open()
             yield
         finally:
             with self._wake:
@@ -117,7 +117,17 @@ class Results:
         if closed:
             self._give_up(live, _shut_down())
         elif lost:
-            self._fetches.put(lambda: self._look_at(live))
+            self._fetches.put(lambda: self._listen_anew(live))
+
+    def _listen_anew(self, live: LiveJob) -> None:
+        """Hears of a job though events of it were lost while it was submitted: they may have been given
+        up, since the master was away for too long for another job."""
+        try:
+            self.listen().wait_until_open()
+        except BaseException as error:
+            self._give_up(live, error)
+        else:
+            self._look_at(live)
 
     def finish(self, call: Call, value: Any, error: BaseException | None) -> None:
         """A call has ended: its future is told, and its arguments go."""
@@ -276,6 +286,7 @@ class Results:
         """There will be no events any more, but of jobs to come: nobody may wait for them."""
         with self._wake:
             self._events = None
+            self._early_lost = self._submissions > 0
             jobs = list(self.jobs.values())
             self.jobs.clear()
         for live in jobs:
@@ -562,8 +573,7 @@ class Results:
             for task, well, reason in self._standing(live, self._api.pages(path, "tasks", settled)):
                 self._ask(live, task, well, reason)
         except Exception as error:
-            for task in list(live.tasks.values()):
-                self._settle_all(live, task, error)
+            self._give_up(live, error)
 
 
 @contextlib.contextmanager
