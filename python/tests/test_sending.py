@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from deskgrid import Env, Grid, Refused
+from deskgrid import Env, Grid, Refused, _pack
 from deskgrid._api import Ref
-from deskgrid._pack import Large, Packed
+from deskgrid._pack import LARGE, Large, Packed, Store
 from deskgrid._sending import Sender
 from deskgrid._stream import Call, Task
 from deskgrid._work import Work
@@ -76,3 +79,42 @@ def test_items_that_are_too_long_are_refused_before_anything_is_sent(grid: Grid,
     with pytest.raises(Refused, match="too many tasks") as raised:
         grid.run(["echo", "%{ITEM}"], items=["x" * 100] * 90_000, inputs=["/proc/self/exe"])
     assert "several jobs" in raised.value.hint
+
+
+class FullDisk:
+    """A disk on which one file is cut off, and then there is room again."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def open(self, path: str, mode: str) -> Any:
+        file = open(path, mode)
+        if "w" in mode and self.name in os.path.basename(path):
+            self.name = "no other one"
+            file.write(b"cut off")
+            file.close()
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return file
+
+
+def test_a_large_value_that_could_not_be_written_is_written_when_it_comes_again(monkeypatch: Any) -> None:
+    store = Store()
+    monkeypatch.setattr(_pack, "open", FullDisk("b-").open, raising=False)
+    value = bytearray(os.urandom(LARGE))
+    with pytest.raises(OSError, match="No space left"):
+        store.keep(memoryview(value))
+    assert not os.listdir(store._dir.path)
+    large = store.keep(memoryview(value))
+    assert large.path is not None and Path(large.path).read_bytes() == value
+    store.close()
+
+
+def test_a_value_that_cannot_be_kept_leaves_none_of_its_parts_on_the_disk(monkeypatch: Any) -> None:
+    store = Store()
+    monkeypatch.setattr(_pack, "open", FullDisk("b-1-").open, raising=False)
+    parts = [memoryview(os.urandom(LARGE)) for _ in range(2)]
+    with pytest.raises(OSError, match="No space left"):
+        store.keep_all(parts)
+    assert not os.listdir(store._dir.path)
+    assert [large.queued for large in store.keep_all(parts)] == [1, 1]
+    store.close()

@@ -21,7 +21,7 @@ import threading
 import time
 import types
 from collections import ChainMap, OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -111,6 +111,18 @@ class Store:
             self._objects.clear()
             self._owners.clear()
 
+    def keep_all(self, views: Iterable[memoryview]) -> tuple[Large, ...]:
+        """Takes copies of the large parts of a value: of all, or of none."""
+        kept: list[Large] = []
+        try:
+            for view in views:
+                kept.append(self.keep(view))
+        except BaseException:
+            for large in kept:
+                self.used(large)
+            raise
+        return tuple(kept)
+
     def keep(self, view: memoryview) -> Large:
         """Takes a copy of some bytes, unless there is one."""
         owner = view.obj
@@ -146,12 +158,19 @@ class Store:
         return None
 
     def _write(self, large: Large, view: memoryview) -> None:
-        large.path = os.path.join(self._dir.path, large.name)
-        with open(large.path, "wb") as file:
-            file.write(view)
-        if large not in self._recent:
-            with open(large.path, "rb") as file:
-                self._recent[large] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        """Writes a value into its file. It has none before that is whole: a disk may be full."""
+        path = os.path.join(self._dir.path, large.name)
+        try:
+            with open(path, "wb") as file:
+                file.write(view)
+            if large not in self._recent:
+                with open(path, "rb") as file:
+                    self._recent[large] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+            raise
+        large.path = path
         while len(self._recent) > RECENT:
             _, mapped = self._recent.popitem(last=False)
             mapped.close()
@@ -255,7 +274,7 @@ def dump(value: Any) -> tuple[bytes, list[memoryview]]:
 def pack(value: Any, store: Store) -> Packed:
     """Packs a value."""
     payload, views = dump(value)
-    return Packed(payload, tuple(store.keep(view) for view in views))
+    return Packed(payload, store.keep_all(views))
 
 
 def pack_function(function: Callable[..., Any], store: Store) -> Packed:
@@ -296,7 +315,7 @@ def pack_call(args: tuple[Any, ...], kwargs: dict[str, Any], store: Store) -> Pa
             f"{which} cannot be sent: {error.args[0]}",
             "pass data instead of open files, locks or connections",
         ) from error.__cause__
-    return Packed(payload, tuple(store.keep(view) for view in views))
+    return Packed(payload, store.keep_all(views))
 
 
 def pack_own(
