@@ -31,11 +31,19 @@ class Broken(http.server.BaseHTTPRequestHandler):
     busy = 0
     ranges = True
     asked: list[str | None]
+    #: What was asked for, and what there is no more of.
+    targets: list[str]
+    gone = ""
 
     def do_GET(self) -> None:
+        type(self).targets.append(self.path)
         if self.busy:
             type(self).busy -= 1
-            self.refuse()
+            # As a gateway that has as many requests as it takes.
+            self.refuse(503, "unavailable", "384 requests are under way")
+            return
+        if self.path == self.gone:
+            self.refuse(404, "not-found", "there is no such job")
             return
         where = self.headers["Range"]
         type(self).asked.append(where)
@@ -49,11 +57,10 @@ class Broken(http.server.BaseHTTPRequestHandler):
             self.wfile.write(CONTENT[start : start + self.most])
         self.close_connection = True
 
-    def refuse(self) -> None:
-        """Answers as a gateway that has as many requests as it takes."""
-        problem = {"title": "384 requests are under way", "status": 503, "code": "unavailable"}
-        body = json.dumps(problem).encode()
-        self.send_response(503)
+    def refuse(self, status: int, code: str, title: str) -> None:
+        """Answers with an error."""
+        body = json.dumps({"title": title, "status": status, "code": code}).encode()
+        self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -95,7 +102,7 @@ class Gateway:
 @pytest.fixture
 def broken(monkeypatch: Any) -> Iterator[tuple[Api, type[Broken]]]:
     """An API, and how what it asks breaks off."""
-    handler = type("ThisBroken", (Broken,), {"asked": []})
+    handler = type("ThisBroken", (Broken,), {"asked": [], "targets": []})
     monkeypatch.setattr(_api, "FIRST_PAUSE", 0.001)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         monkeypatch.setattr(_api, "Gateway", lambda dir: Gateway(server.server_port))
@@ -156,6 +163,15 @@ def test_a_gateway_that_is_busy_is_not_taken_for_a_master_that_is_away(
     assert "384 requests are under way" in str(failures[0])
     said = capsys.readouterr().err
     assert "waiting for room" in said and "does not answer" not in said
+
+
+def test_a_sign_of_life_asks_the_master_for_no_list(broken: tuple[Api, type[Broken]]) -> None:
+    api, server = broken
+    server.gone = "/api/v1/jobs/0"
+    assert api.hindrance() is None
+    server.busy = 1
+    assert isinstance(api.hindrance(), GridUnreachable)
+    assert server.targets == [server.gone] * 2
 
 
 def passing() -> GridUnreachable:

@@ -294,14 +294,14 @@ class Api:
         """
         with contextlib.ExitStack() as stack:
             try:
-                answer = self._try(stack, "GET", where("/hosts", {"limit": 1}), None, {})
+                # No job has this number: of all that the master itself answers it costs the least.
+                answer = self._try(stack, "GET", where("/jobs/0", None), None, {})
             except Refused as refusal:
                 if refusal.status in (401, 403):
                     raise
-                return None
-            if isinstance(answer, Exception):
-                return answer
-            answer.read()
+            else:
+                if isinstance(answer, Exception):
+                    return answer
         self._told = False
         return None
 
