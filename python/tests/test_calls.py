@@ -53,6 +53,13 @@ def test_a_chunksize_that_is_given_is_obeyed(grid: Grid) -> None:
         grid.map(abs, [1], chunksize=0)
 
 
+def test_tasks_whose_calls_are_counted_by_the_user_need_no_list_of_hosts(
+    grid: Grid, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(grid._session.api, "pages", lambda *_: pytest.fail("hosts were listed"))
+    assert list(grid.map(abs, [-1, -2, -3], chunksize=2)) == [1, 2, 3]
+
+
 def test_submit_passes_arguments_by_position_and_name(grid: Grid) -> None:
     def told(*args: Any, **kwargs: Any) -> Any:
         return args, kwargs

@@ -259,7 +259,8 @@ class Session:
     def _feed(self, stream: Stream) -> None:
         """Submits what a stream has for the grid now."""
         try:
-            slots = self.slots()
+            # Where the number of calls of a task is given, slots do not matter: all hosts would be listed.
+            slots = self.slots() if stream.chunksize is None else 1
             with self._lock:
                 self._fed = stream
                 chunks = stream.take(time.monotonic(), slots)
