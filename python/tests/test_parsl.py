@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from world import World
+from world import World, eventually
 
 parsl = pytest.importorskip("parsl", reason="Parsl is not installed")
 
+from deskgrid import Grid  # noqa: E402
 from deskgrid.parsl import DeskgridExecutor  # noqa: E402
 
 
@@ -64,3 +66,20 @@ def test_an_app_says_what_it_needs(loaded: None) -> None:
     assert asked.result(120) == "1"
     with pytest.raises(Exception, match="colour"):
         cores(parsl_resource_specification={"colour": "red"}).result(120)
+
+
+def test_the_end_of_an_executor_waits_for_its_calls_on_a_grid_that_was_given(packaged: World) -> None:
+    with Grid(dir=packaged.user, progress=False) as g:
+        other = g.submit(time.sleep, 600)
+        eventually("it runs", other.running)
+        executor = DeskgridExecutor(grid=g)
+        executor.start()
+        calls = [executor.submit(abs, {}, -1), executor.submit(abs, {"memory": 100}, -2)]
+        handle = executor._grid
+        assert handle is not None
+        executor.shutdown()
+        assert not g._session.busy(handle._token)
+        assert [call.result(60) for call in calls] == [1, 2]
+        # The grid goes on, with what others ask of it.
+        assert not other.done() and g.submit(abs, -3).result(60) == 3
+        g._session.stop([other])

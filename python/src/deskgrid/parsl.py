@@ -96,9 +96,10 @@ class DeskgridExecutor(ParslExecutor):  # type: ignore[misc]
         return self._with[key]
 
     def shutdown(self) -> None:
-        """Waits for what runs, and closes the grid if it is its own."""
+        """Waits for what runs, and closes the grid if it is its own: one that was given goes on, with
+        the calls of others."""
         if self._grid is not None:
-            self._grid.shutdown()
+            self._grid.__exit__(None, None, None)
         super().shutdown()
 
     def monitor_resources(self) -> bool:
