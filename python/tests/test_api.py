@@ -9,6 +9,7 @@ import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from deskgrid import Grid, GridUnreachable, Refused, _api
 from deskgrid._api import Api
 from deskgrid._events import Events
 from deskgrid._run import TaskOutput
+from deskgrid.job import Job
 
 CONTENT = bytes(range(251)) * 10_000
 
@@ -99,20 +101,68 @@ class Gateway:
         return {"content": [{"blake3": "00", "bytes": 1}]}
 
 
-@pytest.fixture
-def broken(monkeypatch: Any) -> Iterator[tuple[Api, type[Broken]]]:
-    """An API, and how what it asks breaks off."""
-    handler = type("ThisBroken", (Broken,), {"asked": [], "targets": []})
+@contextlib.contextmanager
+def served(handler: type[http.server.BaseHTTPRequestHandler], monkeypatch: Any) -> Iterator[Api]:
+    """An API that asks this handler."""
     monkeypatch.setattr(_api, "FIRST_PAUSE", 0.001)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         monkeypatch.setattr(_api, "Gateway", lambda dir: Gateway(server.server_port))
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
-            yield Api(None, 60), handler
+            yield Api(None, 60)
         finally:
             server.shutdown()
             thread.join()
+
+
+@pytest.fixture
+def broken(monkeypatch: Any) -> Iterator[tuple[Api, type[Broken]]]:
+    """An API, and how what it asks breaks off."""
+    handler = type("ThisBroken", (Broken,), {"asked": [], "targets": []})
+    with served(handler, monkeypatch) as api:
+        yield api, handler
+
+
+class Lossy(http.server.BaseHTTPRequestHandler):
+    """Does what it is asked, and sends less of each of so many answers than it says. It has one job,
+    which it forgets."""
+
+    lost = 0
+    there = True
+    targets: list[str]
+
+    def do_GET(self) -> None:
+        self.answer(200 if self.there else 404)
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        status = 200 if self.there else 404
+        if self.path.endswith("/forget"):
+            type(self).there = False
+        self.answer(status)
+
+    def answer(self, status: int) -> None:
+        type(self).targets.append(self.path)
+        body = json.dumps({"title": f"status {status}", "blake3": "00", "bytes": 3}).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.lost and not self.path.endswith("/jobs/7"):
+            type(self).lost -= 1
+            body = body[:-1]
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def lossy(monkeypatch: Any) -> Iterator[tuple[Api, type[Lossy]]]:
+    """An API, and which of its answers are lost."""
+    handler = type("ThisLossy", (Lossy,), {"targets": []})
+    with served(handler, monkeypatch) as api:
+        yield api, handler
 
 
 def output(api: Api) -> TaskOutput:
@@ -172,6 +222,18 @@ def test_a_sign_of_life_asks_the_master_for_no_list(broken: tuple[Api, type[Brok
     server.busy = 1
     assert isinstance(api.hindrance(), GridUnreachable)
     assert server.targets == [server.gone] * 2
+
+
+def test_a_job_is_forgotten_though_the_answer_that_says_so_is_lost(lossy: tuple[Api, type[Lossy]]) -> None:
+    api, server = lossy
+    grid: Any = SimpleNamespace(_session=SimpleNamespace(api=api))
+    job: Job[Any] = Job(grid, 7)
+    server.lost = 1
+    job.forget()
+    path = "/api/v1/jobs/7"
+    assert server.targets == [path, f"{path}/forget", f"{path}/forget"] and not server.there
+    with pytest.raises(Refused, match="status 404"):
+        job.forget()
 
 
 def passing() -> GridUnreachable:

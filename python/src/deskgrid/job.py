@@ -298,7 +298,13 @@ class Job(Generic[T]):
 
     def forget(self) -> None:
         """Removes the job, which has ended, with its results."""
-        self._session.api.call("POST", f"/jobs/{self.id}/forget", {})
+        self.info()
+        try:
+            self._session.api.call("POST", f"/jobs/{self.id}/forget", {})
+        except Refused as refusal:
+            # It was there just now: the answer was lost, and it was asked again.
+            if refusal.status != 404:
+                raise
 
     # -- for people ----------------------------------------------------------------------------
 
