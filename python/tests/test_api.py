@@ -18,6 +18,7 @@ from world import World, eventually
 from deskgrid import Grid, GridUnreachable, Refused, _api
 from deskgrid._api import Api
 from deskgrid._events import Events
+from deskgrid._gateway import _UnixConnection
 from deskgrid._run import TaskOutput
 from deskgrid.job import Job
 
@@ -234,6 +235,21 @@ def test_a_job_is_forgotten_though_the_answer_that_says_so_is_lost(lossy: tuple[
     assert server.targets == [path, f"{path}/forget", f"{path}/forget"] and not server.there
     with pytest.raises(Refused, match="status 404"):
         job.forget()
+
+
+def test_an_answer_that_breaks_off_is_asked_for_again_and_then_an_error(lossy: tuple[Api, type[Lossy]]) -> None:
+    api, server = lossy
+    server.lost = 2
+    assert api.send(b"abc") == ("00", 3)
+    server.lost = 1_000
+    for ask in (lambda: api.send(b"abc"), lambda: api.call("GET", "/whoami")):
+        with pytest.raises(GridUnreachable, match="breaks off"):
+            ask()
+
+
+def test_a_socket_that_is_gone_is_a_gateway_that_can_be_asked_again(tmp_path: Path) -> None:
+    with pytest.raises(ConnectionError, match="has left"):
+        _UnixConnection(str(tmp_path / "gone.sock")).connect()
 
 
 def passing() -> GridUnreachable:

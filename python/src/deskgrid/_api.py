@@ -32,6 +32,9 @@ MOST_POSTED = 8 << 20
 #: The number of bytes that are read at a time.
 PIECE = 1 << 20
 
+#: How often an answer may break off.
+MOST_ANSWERS = 3
+
 #: How often in a row a transfer may break off before anything new has come.
 MOST_BREAKS = 5
 
@@ -110,16 +113,22 @@ class Api:
         return self._read_answer(_first_id, "GET", "/events", None, {"job": job}, headers)
 
     def _read_answer(self, read: Callable[[http.client.HTTPResponse], T], *request: Any) -> T:
-        """Sends a request until `read` has what it wants of the answer."""
-        for last in (False, False, True):
+        """Sends a request until `read` has what it wants of the answer.
+
+        Raises:
+            GridUnreachable: It broke off again and again.
+        """
+        broke: Exception | None = None
+        for _ in range(MOST_ANSWERS):
             try:
                 with self._ask(*request) as response:
                     return read(response)
             except (OSError, http.client.HTTPException) as error:
                 # The answer broke off: every request may be sent again.
-                if last or isinstance(error, DeskgridError):
+                if isinstance(error, DeskgridError):
                     raise
-        raise AssertionError
+                broke = error
+        raise GridUnreachable(f"the answer to {request[1]} breaks off: {broke}", "try again later") from broke
 
     def send(self, content: bytes) -> Ref:
         """Sends content, so that jobs can name it. What the master has is not sent again."""
@@ -130,8 +139,8 @@ class Api:
                     file.write(content)
                 return self.send_files([path])[0]
         headers = {"Content-Type": "application/octet-stream"}
-        with self._ask("POST", "/content", content, None, headers) as response:
-            answer = json.loads(response.read())
+        request = ("POST", "/content", content, None, headers)
+        answer = json.loads(self._read_answer(http.client.HTTPResponse.read, *request))
         return Ref(answer["blake3"], answer["bytes"])
 
     def send_files(self, paths: Sequence[str]) -> list[Ref]:

@@ -84,8 +84,11 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self.sock.connect(self._path)
-        except OSError:
+        except OSError as error:
             self.sock.close()
+            if isinstance(error, FileNotFoundError):
+                # The child is about to end: its socket goes before it does.
+                raise ConnectionRefusedError(f"the gateway has left {self._path}") from error
             raise
 
 
