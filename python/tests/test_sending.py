@@ -7,11 +7,12 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from deskgrid import Env, Grid, Refused, _pack
+from deskgrid import Env, Grid, Refused, _pack, _sending
 from deskgrid._api import Ref
 from deskgrid._pack import LARGE, Large, Packed, Store
 from deskgrid._sending import Sender
@@ -54,6 +55,22 @@ def test_tasks_tell_how_many_calls_they_make() -> None:
     assert job["items"] == ["0", "1-3", "4", "5-6"] and "array" not in job
     job = described(Sent(), Packed(b"x", ()), [1, 1])
     assert job["array"] == "1-2" and "items" not in job
+
+
+def test_work_whose_files_could_not_be_sent_is_prepared_anew(tmp_path: Path, monkeypatch: Any) -> None:
+    # A machine that was started just now.
+    monkeypatch.setattr(_sending, "time", SimpleNamespace(monotonic=lambda: 5.0))
+    api: Any = Sent()
+    data = tmp_path / "data.txt"
+    work = Work(Packed(b"", ()), abs, {}, {"files": [data]}, Env.host(), "abs")
+    future: Any = None
+    tasks = [Task(1, [Call(future, packed=Packed(b"x", ()))])]
+    sender = Sender(api)
+    with pytest.raises(FileNotFoundError):
+        sender.body_of_calls(work, tasks)
+    data.write_text("it is there now")
+    names = [one["name"] for one in sender.body_of_calls(work, tasks)["input"]]
+    assert "data.txt" in names
 
 
 @pytest.mark.parametrize("calls", [1, 2])

@@ -62,9 +62,10 @@ class Sender:
         """Sends the environment and the files of some work, once."""
         now = time.monotonic()
         if work.prepared is None or now - work.prepared_at > FRESH:
-            work.prepared = self._environment(work)
+            prepared = self._environment(work)
             work.files = self.inputs(work.options.get("files") or ())
-            work.prepared_at = now
+            # At the end: what has no files yet is not prepared.
+            work.prepared, work.prepared_at = prepared, now
         return work.prepared
 
     def _environment(self, work: Work) -> Prepared:
