@@ -15,10 +15,11 @@ import pytest
 from world import World, eventually, script
 
 import deskgrid
-from deskgrid import Grid, TaskFuture, _results
+from deskgrid import Grid, TaskFuture, _results, _session
 from deskgrid._pack import Store
 from deskgrid._results import Results
-from deskgrid._stream import Call, Task
+from deskgrid._session import Session
+from deskgrid._stream import Call, Stream, Task
 from deskgrid._work import LiveJob
 
 
@@ -354,6 +355,29 @@ def test_a_job_whose_events_cannot_be_had_anew_is_given_up_with_a_way_back(monke
         with pytest.raises(deskgrid.GridUnreachable, match="the master is away") as raised:
             future.result(60)
         assert "Grid().job(7) gets its results" in raised.value.hint
+
+
+def test_what_is_called_when_a_call_has_ended_is_waited_for_but_by_itself(monkeypatch: Any) -> None:
+    api = SimpleNamespace(close=lambda: None)
+    monkeypatch.setattr(_session, "Api", lambda dir, patience: api)
+    session = Session(None, "label", 60)
+    work: Any = None
+    seen: list[bool] = []
+
+    def told(job: int) -> None:
+        future: TaskFuture[None] = TaskFuture(session)
+        future.add_done_callback(lambda _: seen.append(session.busy()))
+        tasks = {1: Task(1, [Call(future)])}
+        session.results.await_job(LiveJob(job, "calls", tasks, Stream(work, 1, 1.0)))
+        session.results._on_event({"event": "tasks-cancelled", "job": job, "tasks": "1"})
+
+    told(7)
+    assert seen == [True] and not session.busy()
+    teller = threading.Thread(target=told, args=[8], name=_results.THREADS[0])
+    teller.start()
+    teller.join()
+    assert seen == [True, False]
+    session.close()
 
 
 def test_a_forked_process_is_told_to_make_its_own(grid: Grid) -> None:

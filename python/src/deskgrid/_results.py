@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO, Any, NamedTuple
 
@@ -69,6 +69,7 @@ class Results:
         self._early: dict[int, list[Json]] = defaultdict(list)
         self._early_lost = False
         self._adopted: dict[int, tuple[LiveJob, list[Any]]] = {}
+        self._told: Counter[LiveJob] = Counter()
         self._events: Events | None = None
         self._closed = False
         self._fetches: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -378,8 +379,9 @@ class Results:
             self._fetches.put(lambda: self._ask(live, task, well, reason))
         elif live.kind == "run":
             output = output_of(self._api, live.id, task.index, well, result, reason)
-            self._done(live, task)
-            self.finish(task.calls[0], *output)
+            with self._telling(live):
+                self._done(live, task)
+                self.finish(task.calls[0], *output)
         else:
             self._hear_of_calls(live, task, well, result, reason)
 
@@ -511,17 +513,18 @@ class Results:
         for call, outcome in zip(task.calls, outcomes):
             call.future.seconds = outcome.seconds
         seconds = [outcome.seconds for outcome in outcomes if outcome.kind in "RE"]
-        with self._wake:
-            # At once: nobody may find that nothing is left to do.
-            if not self._done(live, task, seconds):
-                return
-            left = self._again(live, again + rest, as_small=not handed_back)
-        if handed_back:
-            failure = _not_made(place)
-        settled += [(call, Result(None, failure)) for call in left]
-        while settled:
-            # Whoever gets a result may be the only one who has it.
-            self.finish(*_flat(*settled.pop(0)))
+        with self._telling(live):
+            with self._wake:
+                # At once: nobody may find that nothing is left to do.
+                if not self._done(live, task, seconds):
+                    return
+                left = self._again(live, again + rest, as_small=not handed_back)
+            if handed_back:
+                failure = _not_made(place)
+            settled += [(call, Result(None, failure)) for call in left]
+            while settled:
+                # Whoever gets a result may be the only one who has it.
+                self.finish(*_flat(*settled.pop(0)))
 
     def _is_tried_again(
         self, live: LiveJob, call: Call, failure: BaseException | None = None
@@ -561,10 +564,28 @@ class Results:
             self._wake.notify_all()
             return True
 
+    @contextlib.contextmanager
+    def _telling(self, live: LiveJob) -> Iterator[None]:
+        """While a task of a job has ended and its futures are told, with whatever is called then."""
+        with self._wake:
+            self._told[live] += 1
+        try:
+            yield
+        finally:
+            with self._wake:
+                self._told -= Counter({live: 1})
+                self._wake.notify_all()
+
+    def told_now(self) -> list[LiveJob]:
+        """Returns the jobs of which futures are being told; who is called by that cannot wait for it. It
+        takes no lock, as a forked process might never get it: the session has it."""
+        return [] if threading.current_thread().name in THREADS else list(self._told)
+
     def _settle_all(self, live: LiveJob, task: Task, error: BaseException) -> None:
-        self._done(live, task)
-        for call in task.calls:
-            self.finish(call, None, error)
+        with self._telling(live):
+            self._done(live, task)
+            for call in task.calls:
+                self.finish(call, None, error)
 
     def _look_at(self, live: LiveJob) -> None:
         """Asks for the tasks of a job, of which events are gone."""

@@ -131,6 +131,7 @@ class Session:
                 or (self._fed is not None and _is_of(self._fed, owner))
                 or any(stream.waits() for stream in self._streams_of(owner))
                 or any(job.tasks for job in self._jobs_of(owner))
+                or any(job.stream and _is_of(job.stream, owner) for job in self.results.told_now())
             )
 
     def _streams_of(self, owner: object) -> Iterator[Stream]:
