@@ -1,7 +1,9 @@
 //! Questions to the grid on somebody's behalf, with their replies collected.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use axum::http::StatusCode;
 use common::content::{BlobHash, Content};
 use common::selector::Selector;
 use common::site::{HostSiteView, SiteTextView};
@@ -18,6 +20,8 @@ use crate::problem::Problem;
 
 /// The longest job, or addition to one, that travels inside a request, in bytes.
 pub(crate) const SHORT: usize = 128 * 1024;
+/// The time in which the grid has to take content that lies in memory here, which few at a time may have.
+const KEPT_WITHIN: Duration = Duration::from_secs(120);
 
 /// The grid, and the one who asks it.
 #[derive(Clone)]
@@ -162,6 +166,7 @@ impl GridAccess {
         if bytes.len() <= SHORT {
             return Ok(Submission::Inline(Box::new(spec), asked));
         }
+        drop((spec, asked));
         Ok(Submission::Blob(self.put(bytes.into()).await?))
     }
 
@@ -176,7 +181,15 @@ impl GridAccess {
         let _ = tx.try_send(Ok(bytes));
         drop(tx);
 
-        self.door.put(&self.who, blob, rx).await?;
+        let put = self.door.put(&self.who, blob, rx);
+        let late = |_| {
+            let what = format!("{} bytes were not taken within {KEPT_WITHIN:?}", blob.size);
+            let hint = "try again once less content is on its way";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", what, hint)
+        };
+        tokio::time::timeout(KEPT_WITHIN, put)
+            .await
+            .map_err(late)??;
         Ok(blob)
     }
 

@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use bytes::{Bytes, BytesMut};
 use uuid::Uuid;
 
-use crate::gate::Gate;
+use crate::gate::{Gate, Turn};
 use crate::problem::Problem;
 
 /// The longest body that is not content, in bytes.
@@ -19,12 +19,21 @@ pub(crate) const BODY: usize = 8 << 20;
 const BODY_TIME: Duration = Duration::from_secs(30);
 /// The length up to which a body is read without a turn.
 const SMALL: usize = 256 * 1024;
-/// The longer bodies that are read at a time, and those of one user among them: what is made of one
-/// takes many times its memory. Who sends slowly keeps a place for `BODY_TIME`, and leaves some to others.
+/// The longer bodies that are read or worked on at a time, and those of one user among them: what is
+/// made of one takes many times its memory. Who sends slowly keeps a place for `BODY_TIME`, and leaves
+/// some to others.
 static LARGE_BODIES: LazyLock<Gate> = LazyLock::new(|| Gate::new(4, 2));
 
+/// A body that was read as a whole.
+pub(crate) struct WholeBody {
+    /// What was sent.
+    pub(crate) bytes: Bytes,
+    /// The turn of a large one, to be given back once what was made of it takes no memory any more.
+    pub(crate) turn: Option<Turn>,
+}
+
 /// Reads a user's body that is short enough, and soon enough there.
-pub(crate) async fn whole(user: Uuid, body: Body) -> Result<Bytes, Problem> {
+pub(crate) async fn whole(user: Uuid, body: Body) -> Result<WholeBody, Problem> {
     let late = |_| {
         Problem::new(
             StatusCode::REQUEST_TIMEOUT,
@@ -46,7 +55,7 @@ pub(crate) async fn whole(user: Uuid, body: Body) -> Result<Bytes, Problem> {
 }
 
 /// Reads a body, what is beyond `SMALL` once it is this user's turn; `None` if it is too long or breaks off.
-async fn in_turn(user: Uuid, mut body: Body) -> Option<Bytes> {
+async fn in_turn(user: Uuid, mut body: Body) -> Option<WholeBody> {
     let mut whole = BytesMut::new();
     let mut turn = None;
     while let Some(piece) = next(&mut body).await {
@@ -61,7 +70,10 @@ async fn in_turn(user: Uuid, mut body: Body) -> Option<Bytes> {
         whole.extend_from_slice(&piece);
     }
 
-    Some(whole.freeze())
+    Some(WholeBody {
+        bytes: whole.freeze(),
+        turn,
+    })
 }
 
 /// Returns the next piece of a body; `None` at its end.

@@ -2,6 +2,7 @@
 //! same checks.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{Extension, Request};
 use axum::http::{HeaderValue, StatusCode, header};
@@ -11,13 +12,16 @@ use axum::routing::get;
 use axum::{Router, body};
 use serde_json::Value;
 
-use crate::body::whole;
+use crate::body::{WholeBody, whole};
 use crate::door::{Door, Entrance, Who};
 use crate::endpoints;
 use crate::problem::Problem;
 use crate::safety::{admit, guard};
 use crate::table::Table;
 use crate::way_in;
+
+/// The time in which a large form has to be answered.
+const FORM_TIME: Duration = Duration::from_secs(60);
 
 /// Returns the OpenAPI document.
 pub fn openapi() -> Value {
@@ -93,10 +97,23 @@ async fn form_in_time(
     }
 
     let (head, body) = request.into_parts();
-    match whole(who.id, body).await {
-        Ok(bytes) => next.run(Request::from_parts(head, bytes.into())).await,
-        Err(problem) => problem.into_response(),
-    }
+    let WholeBody { bytes, turn } = match whole(who.id, body).await {
+        Ok(whole) => whole,
+        Err(problem) => return problem.into_response(),
+    };
+    let answered = next.run(Request::from_parts(head, bytes.into()));
+    let Some(_turn) = turn else {
+        return answered.await;
+    };
+
+    // Its fields stay in memory until it is answered, since the page shows them again: so the turn of a
+    // large one does, too, and not for longer than others can wait for it.
+    let late = tokio::time::timeout(FORM_TIME, answered).await;
+    late.unwrap_or_else(|_| {
+        let what = format!("no answer came within {FORM_TIME:?}");
+        let hint = "see on the page of jobs whether it was submitted, or send the form again: it counts once";
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", what, hint).into_response()
+    })
 }
 
 /// Leaves the body of an answer out where only its head is wanted: axum does so itself for what it

@@ -16,9 +16,10 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use crate::body::whole;
+use crate::body::{WholeBody, whole};
 use crate::call::Call;
 use crate::door::{Door, Who};
+use crate::gate::Turn;
 use crate::problem::Problem;
 
 /// The first number beyond what whole numbers of the API can say.
@@ -82,6 +83,29 @@ pub(crate) struct JsonBody<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + JsonSchema + Send + 'static> Sent for JsonBody<T> {
     async fn read(who: &Who, headers: &HeaderMap, body: Body) -> Result<Self, Problem> {
+        let read = LargeJsonBody::<T>::read(who, headers, body).await?;
+        Ok(Self(read.fields))
+    }
+
+    fn describe(schemas: &mut SchemaGenerator) -> Option<Value> {
+        let schema = schemas.subschema_for::<T>();
+        Some(json!({
+            "required": true,
+            "content": { "application/json": { "schema": schema } },
+        }))
+    }
+}
+
+/// A body of JSON of which much is made.
+pub(crate) struct LargeJsonBody<T> {
+    /// What was read.
+    pub(crate) fields: T,
+    /// The turn of a large one, to be given back once the memory is free again.
+    pub(crate) turn: Option<Turn>,
+}
+
+impl<T: DeserializeOwned + JsonSchema + Send + 'static> Sent for LargeJsonBody<T> {
+    async fn read(who: &Who, headers: &HeaderMap, body: Body) -> Result<Self, Problem> {
         let kind = headers.get(header::CONTENT_TYPE);
         let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim();
@@ -94,7 +118,7 @@ impl<T: DeserializeOwned + JsonSchema + Send + 'static> Sent for JsonBody<T> {
             ));
         }
 
-        let bytes = whole(who.id, body).await?;
+        let WholeBody { bytes, turn } = whole(who.id, body).await?;
         // A struct is read from a list as well, which no document says.
         let senseless = |error: &dyn std::fmt::Display| {
             Problem::invalid(
@@ -104,22 +128,19 @@ impl<T: DeserializeOwned + JsonSchema + Send + 'static> Sent for JsonBody<T> {
         };
         let fields = serde_json::from_slice::<Map<String, Value>>(&bytes);
         let fields = fields.map_err(|error| senseless(&error))?;
+        drop(bytes);
         let read = serde_path_to_error::deserialize(whole_numbers(fields.into()));
-        read.map(Self).map_err(|error| senseless(&error))
+        let fields = read.map_err(|error| senseless(&error))?;
+        Ok(Self { fields, turn })
     }
 
     fn describe(schemas: &mut SchemaGenerator) -> Option<Value> {
-        let schema = schemas.subschema_for::<T>();
-        Some(json!({
-            "required": true,
-            "content": { "application/json": { "schema": schema } },
-        }))
+        JsonBody::<T>::describe(schemas)
     }
 }
 
 /// A body of bytes, whatever they are.
-#[derive(Debug)]
-pub(crate) struct BytesBody(pub(crate) bytes::Bytes);
+pub(crate) struct BytesBody(pub(crate) WholeBody);
 
 impl Sent for BytesBody {
     async fn read(who: &Who, _: &HeaderMap, body: Body) -> Result<Self, Problem> {

@@ -1,6 +1,7 @@
-//! Bodies that come slowly, of several users.
+//! Bodies that come slowly, of several users, and what is made of large ones.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use axum::http::Request;
@@ -9,6 +10,7 @@ use common::content::BlobHash;
 use common::token::Role;
 use common::wire::{Refusal, client};
 use http_body::Frame;
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tower::ServiceExt;
@@ -30,6 +32,41 @@ impl Door for Nowhere {
 
     fn put(&self, _: &Who, _: BlobRef, _: Pieces) -> Coming<'_, Result<(), Refusal>> {
         unreachable!("no content is sent")
+    }
+}
+
+/// A grid that does not answer, and counts what it was given.
+#[derive(Default)]
+struct Silent {
+    /// Whether it takes content.
+    takes: bool,
+    asked: AtomicUsize,
+    put: AtomicUsize,
+}
+
+impl Door for Silent {
+    fn ask(&self, _: &Who, _: client::Request) -> Replies {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        let (tx, rx) = mpsc::channel(1);
+        tokio::spawn(async move {
+            tx.closed().await;
+        });
+        rx
+    }
+
+    fn get(&self, _: &Who, _: BlobHash, _: u64) -> Coming<'_, Result<FoundContent, Refusal>> {
+        unreachable!("no content is asked for")
+    }
+
+    fn put(&self, _: &Who, _: BlobRef, _: Pieces) -> Coming<'_, Result<(), Refusal>> {
+        self.put.fetch_add(1, Ordering::SeqCst);
+        let takes = self.takes;
+        Box::pin(async move {
+            if takes {
+                return Ok(());
+            }
+            std::future::pending().await
+        })
     }
 }
 
@@ -59,23 +96,44 @@ impl http_body::Body for Chunks {
     }
 }
 
-/// Has a user send a job of so many KiB of spaces. Returns the status of the answer.
-fn post(user: u128, kib: usize, ends: bool) -> JoinHandle<StatusCode> {
+/// Has a user post this below the API's root. Returns the status of the answer.
+fn post_to(door: Arc<dyn Door>, user: u128, path: &str, body: Body) -> JoinHandle<StatusCode> {
     let who = Who {
         user: format!("user{user}"),
         role: Role::Client,
         id: Uuid::from_u128(user),
         token: None,
     };
-    let server = router(
-        Arc::new(Nowhere),
-        Arc::new(OwnSocket(who)),
-        SitePages::default(),
-    );
-    let body = Body::new(Chunks { left: kib, ends });
-    let request = Request::post("/api/v1/jobs").header("content-type", "application/json");
+    let server = router(door, Arc::new(OwnSocket(who)), SitePages::default());
+    let request = Request::post(format!("/api/v1{path}"));
+    let request = request.header("content-type", "application/json");
     let request = request.body(body).unwrap();
     tokio::spawn(async move { server.oneshot(request).await.unwrap().status() })
+}
+
+/// Has a user send a job of so many KiB of spaces. Returns the status of the answer.
+fn post(user: u128, kib: usize, ends: bool) -> JoinHandle<StatusCode> {
+    let body = Body::new(Chunks { left: kib, ends });
+    post_to(Arc::new(Nowhere), user, "/jobs", body)
+}
+
+/// Has a user send six valid bodies of 2 MB each here.
+fn post_six(door: &Arc<Silent>, path: &str, body: &str) -> Vec<JoinHandle<StatusCode>> {
+    let post = |_| {
+        post_to(
+            Arc::clone(door) as Arc<dyn Door>,
+            1,
+            path,
+            Body::from(body.to_owned()),
+        )
+    };
+    (0..6).map(post).collect()
+}
+
+/// Returns a body with items of 2 MB, and perhaps other fields before.
+fn many_items(fields: &str) -> String {
+    let items = vec!["\"a text of twenty\""; 100_000].join(",");
+    format!("{{{fields}\"items\":[{items}]}}")
 }
 
 /// Lets everything come as far as it can: the paused clock moves only once nothing else does.
@@ -113,4 +171,84 @@ async fn a_body_that_waits_for_its_turn_is_given_up_like_one_that_does_not_come(
     assert_eq!(answer, StatusCode::REQUEST_TIMEOUT);
     assert_eq!(began.elapsed().as_secs(), BODY_TIME.as_secs());
     assert!(stalled.iter().all(JoinHandle::is_finished));
+}
+
+#[tokio::test(start_paused = true)]
+async fn few_large_bodies_of_one_user_are_worked_on_at_a_time_until_their_content_is_taken() {
+    let job = many_items("\"command\":[\"true\"],");
+    let tasks = many_items("");
+    for (path, body) in [
+        ("/jobs?dry-run=true", &job),
+        ("/jobs/7/tasks", &tasks),
+        ("/content", &tasks),
+    ] {
+        let door = Arc::new(Silent::default());
+        let posted = post_six(&door, path, body);
+        settle().await;
+        assert_eq!(door.put.load(Ordering::SeqCst), 2, "{path}");
+
+        // Those that wait are given up, and so is what the grid does not take: others come next.
+        for answer in posted {
+            let status = answer.await.unwrap();
+            let given_up = [StatusCode::REQUEST_TIMEOUT, StatusCode::SERVICE_UNAVAILABLE];
+            assert!(given_up.contains(&status), "{path}: {status}");
+        }
+        let next = post_six(&door, path, body);
+        settle().await;
+        assert_eq!(door.put.load(Ordering::SeqCst), 4, "{path}");
+        next.iter().for_each(JoinHandle::abort);
+        settle().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_body_whose_content_was_taken_holds_up_no_other_while_the_master_thinks() {
+    let job = many_items("\"command\":[\"true\"],");
+    let door = Arc::new(Silent {
+        takes: true,
+        ..Silent::default()
+    });
+    let posted = post_six(&door, "/jobs?dry-run=true", &job);
+    settle().await;
+    assert_eq!(door.asked.load(Ordering::SeqCst), 6);
+    assert!(posted.iter().all(|answer| !answer.is_finished()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_form_keeps_its_turn_until_it_is_answered_or_given_up() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let never = move || async move {
+        counted.fetch_add(1, Ordering::SeqCst);
+        std::future::pending::<StatusCode>().await
+    };
+    let send = || {
+        let who = Who {
+            user: "ann".to_owned(),
+            role: Role::Client,
+            id: Uuid::from_u128(1),
+            token: None,
+        };
+        let pages = SitePages {
+            pages: axum::Router::new().route("/form", axum::routing::post(never.clone())),
+            files: axum::Router::new(),
+        };
+        let server = router(Arc::new(Nowhere), Arc::new(OwnSocket(who)), pages);
+        let request = Request::post("/form");
+        let request = request.header("content-type", "application/x-www-form-urlencoded");
+        let request = request.body(Body::from("a".repeat(2_000_000))).unwrap();
+        tokio::spawn(async move { server.oneshot(request).await.unwrap().status() })
+    };
+
+    let sent: Vec<_> = (0..2).map(|_| send()).collect();
+    let waits = send();
+    settle().await;
+    assert_eq!(asked.load(Ordering::SeqCst), 2);
+    assert_eq!(waits.await.unwrap(), StatusCode::REQUEST_TIMEOUT);
+    for answer in sent {
+        assert_eq!(answer.await.unwrap(), StatusCode::SERVICE_UNAVAILABLE);
+    }
+    let _next = send();
+    settle().await;
+    assert_eq!(asked.load(Ordering::SeqCst), 3);
 }

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::{get, post};
 use crate::answer::{JsonDocument, NothingMore, Raw};
-use crate::body::next;
+use crate::body::{WholeBody, next};
 use crate::call::Call;
 use crate::content::by_hash;
 use crate::door::Who;
@@ -125,9 +125,10 @@ struct ContentJson {
 async fn send(
     call: Call,
     _: NoQuery,
-    BytesBody(bytes): BytesBody,
+    BytesBody(WholeBody { bytes, turn }): BytesBody,
 ) -> Result<JsonDocument<ContentJson>, Problem> {
     let blob = call.grid.put(bytes).await?;
+    drop(turn);
     Ok(JsonDocument(ContentJson {
         blake3: blob.hash.to_string(),
         bytes: blob.size,

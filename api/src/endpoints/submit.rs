@@ -16,7 +16,7 @@ use crate::call::Call;
 use crate::json::{AddAnswer, AddJson, Object, SubmitAnswer, SubmitJson};
 use crate::problem::Problem;
 use crate::submit::JobBody;
-use crate::table::{JsonBody, Respond, Table};
+use crate::table::{LargeJsonBody, Respond, Table};
 
 /// The advice on a submission whose fault says all.
 const NAMES: &str = "docs/job-files.md explains all names";
@@ -112,21 +112,26 @@ impl Respond for Submitted {
 async fn submit(
     call: Call,
     query: SubmitQuery,
-    JsonBody(body): JsonBody<JobBody>,
+    LargeJsonBody { fields, turn }: LargeJsonBody<JobBody>,
 ) -> Result<Submitted, Problem> {
     let id = request_id(&call)?;
-    let (spec, mut asked) = body.job()?;
-    asked.after = body.after()?;
+    let (spec, mut asked) = fields.job()?;
+    asked.after = fields.after()?;
+    let disclosed = fields.disclose;
+    drop(fields);
     let checked = spec.check().and_then(|()| asked.check(&spec));
     checked.map_err(|bad| {
         let hint = bad.hint().unwrap_or_else(|| NAMES.to_owned());
         Problem::senseless(bad.to_string(), hint)
     })?;
     let spec = call.grid.submission(spec, asked).await?;
+    // All that is left of a large one is the name of its content: the master may take its time.
+    drop(turn);
+
     let request = Request::Submit {
         id,
         spec,
-        disclosed: body.disclose,
+        disclosed,
         dry_run: query.dry_run,
     };
     answer(call.grid.one(request).await?, query.dry_run)
@@ -186,19 +191,21 @@ impl TasksBody {
 async fn add_tasks(
     call: Call,
     SubmitQuery { dry_run }: SubmitQuery,
-    JsonBody(body): JsonBody<TasksBody>,
+    LargeJsonBody { fields, turn }: LargeJsonBody<TasksBody>,
 ) -> Result<Made<AddJson>, Problem> {
     let id = request_id(&call)?;
-    let tasks = body.tasks()?;
-    let job = call.job().await?;
+    let tasks = fields.tasks()?;
     let bytes = postcard::to_stdvec(&tasks);
     let bytes = bytes.map_err(|bad| Problem::invalid(bad.to_string(), "add fewer at a time"))?;
     let tasks = if bytes.len() <= SHORT {
         Addition::Inline(tasks)
     } else {
+        drop(tasks);
         Addition::Blob(call.grid.put(bytes.into()).await?)
     };
+    drop(turn);
 
+    let job = call.job().await?;
     let request = Request::AddTasks {
         id,
         job,
