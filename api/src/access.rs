@@ -121,6 +121,33 @@ impl GridAccess {
         Ok(collect!(self, request, Reply::Tasks))
     }
 
+    /// Returns a [`TaskView`] of the first of these tasks, at most `most`; the answer is given up then.
+    ///
+    /// # Errors
+    /// If the master refuses.
+    pub async fn first_tasks(
+        &self,
+        job: JobId,
+        tasks: Selector,
+        states: Vec<TaskState>,
+        most: usize,
+    ) -> Result<Vec<TaskView>, Problem> {
+        let mut replies = self.ask(Request::Tasks { job, tasks, states });
+        let mut found = Vec::new();
+
+        while found.len() < most
+            && let Some(reply) = replies.recv().await
+        {
+            match reply? {
+                Reply::Tasks(some) => found.extend(some),
+                _ => return Err(Problem::unexpected()),
+            }
+        }
+
+        found.truncate(most);
+        Ok(found)
+    }
+
     /// Returns the live attempts of a job.
     ///
     /// # Errors

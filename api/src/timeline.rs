@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use common::Time;
 use common::selector::Selector;
-use common::view::{AttemptState, AttemptView, JobView, TaskView};
-use common::{IdSet, Time};
+use common::view::{AttemptState, AttemptView, JobView, TaskState, TaskView};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -155,6 +155,14 @@ fn did(attempt: &AttemptView) -> Did {
 /// The most tasks whose attempts are drawn.
 pub const MOST_DRAWN: u64 = 5_000;
 
+/// The states of tasks that have begun, unless they were cancelled.
+const BEGUN: [TaskState; 4] = [
+    TaskState::Running,
+    TaskState::Suspended,
+    TaskState::Finished,
+    TaskState::Failed,
+];
+
 /// The tasks of which a timeline is drawn.
 #[derive(Debug)]
 pub struct DrawnTasks {
@@ -165,24 +173,80 @@ pub struct DrawnTasks {
 }
 
 impl DrawnTasks {
-    /// Fetches all tasks of a [`JobView`], or of a large job those that began last.
+    /// Fetches all tasks of a [`JobView`], or of a large job those that began last, as far as its numbers
+    /// say which they are.
     ///
     /// # Errors
     /// If the master refuses.
     pub async fn fetch(grid: &GridAccess, job: &JobView) -> Result<Self, Problem> {
-        let begun = job.tasks.total - job.tasks.waiting - job.tasks.disclosed;
-        let last = u32::try_from(begun).unwrap_or(u32::MAX).max(1);
-        let first = u32::try_from(begun.saturating_sub(MOST_DRAWN - 1)).unwrap_or(1);
-        let first = first.max(1);
-        let part = (job.tasks.total > MOST_DRAWN).then_some((first, last));
-        let chosen = part.map_or(Selector::All, |(first, last)| {
-            Selector::Ids(IdSet::from_range(first, last))
-        });
-
+        let large = job.tasks.total > MOST_DRAWN;
         let tasks = match job.attempts {
             0 => Vec::new(),
-            _ => grid.tasks(job.job, chosen, Vec::new()).await?,
+            _ if large => begun_last(grid, job).await?,
+            _ => grid.tasks(job.job, Selector::All, Vec::new()).await?,
         };
-        Ok(Self { tasks, part })
+
+        let ends = tasks.first().zip(tasks.last());
+        let part = ends.map(|(first, last)| (first.task.index, last.task.index));
+        Ok(Self {
+            tasks,
+            part: part.filter(|_| large),
+        })
     }
+}
+
+/// Fetches those tasks of a large job that began last. Tasks begin in the order of their numbers, of
+/// which the job's view says only how many there are.
+async fn begun_last(grid: &GridAccess, job: &JobView) -> Result<Vec<TaskView>, Problem> {
+    let begun = job.tasks.total - job.tasks.waiting - job.tasks.disclosed;
+    let skipped = begun.saturating_sub(MOST_DRAWN);
+    let most = MOST_DRAWN as usize;
+
+    // Most jobs have the numbers from 1 on.
+    let usual = u32::try_from(skipped + 1).unwrap_or(u32::MAX);
+    let mut found = grid
+        .first_tasks(job.job, from(usual), Vec::new(), most)
+        .await?;
+    if skipped > 0 && !is_run_from(usual, &found) {
+        let place = place_of(grid, job, skipped).await?;
+        found = grid
+            .first_tasks(job.job, from(place), Vec::new(), most)
+            .await?;
+    }
+
+    // Where the numbers follow no rule, or the last ones were cancelled, the first ones that began are
+    // better than none.
+    if found.iter().all(|task| task.attempts.is_empty()) {
+        let all = Selector::All;
+        found = grid.first_tasks(job.job, all, BEGUN.to_vec(), most).await?;
+    }
+    Ok(found)
+}
+
+/// Chooses the tasks from this number on.
+fn from(number: u32) -> Selector {
+    number
+        .checked_sub(1)
+        .map_or(Selector::All, Selector::Beyond)
+}
+
+/// Whether these are tasks with the numbers from `first` on, and none is left out.
+fn is_run_from(first: u32, tasks: &[TaskView]) -> bool {
+    let mut places = (first..).zip(tasks);
+    !tasks.is_empty() && places.all(|(number, task)| task.task.index == number)
+}
+
+/// Returns about the number of the task before which there are so many others: exactly where the numbers
+/// of the job lie at the same distances.
+async fn place_of(grid: &GridAccess, job: &JobView, skipped: u64) -> Result<u32, Problem> {
+    let all = Selector::All;
+    let first = grid.first_tasks(job.job, all, Vec::new(), 1).await?;
+    let last = grid.tasks(job.job, Selector::Last, Vec::new()).await?;
+    let number = |tasks: &[TaskView]| tasks.first().map_or(0, |task| task.task.index);
+    let lowest = number(&first);
+    let highest = number(&last);
+
+    let width = u64::from(highest.saturating_sub(lowest));
+    let place = u64::from(lowest) + skipped * width / (job.tasks.total - 1).max(1);
+    Ok(u32::try_from(place).unwrap_or(highest))
 }

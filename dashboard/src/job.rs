@@ -9,7 +9,6 @@ use axum::response::Response;
 use common::selector::Selector;
 use common::text::printable;
 use common::view::{JobView, TaskState, TaskView};
-use common::wire::client::{Reply, Request};
 use common::{JobId, TaskId};
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -134,7 +133,7 @@ async fn failed_tasks(
     job: &JobView,
     drawn: &DrawnTasks,
 ) -> Result<Vec<TaskView>, PageError> {
-    if drawn.part.is_some() {
+    if (drawn.tasks.len() as u64) < job.tasks.total {
         let failed = vec![TaskState::Failed];
         return Ok(grid.tasks(job.job, Selector::All, failed).await?);
     }
@@ -206,22 +205,7 @@ fn facts(job: &JobView) -> Markup {
 async fn tasks(grid: &GridAccess, job: &JobView, wanted: &TaskFilter) -> Result<Markup, PageError> {
     let states = wanted.state.parse::<TaskState>().into_iter().collect();
     let chosen = wanted.after.map_or(Selector::All, Selector::Beyond);
-    let request = Request::Tasks {
-        job: job.job,
-        tasks: chosen,
-        states,
-    };
-    // The answer is given up after one page.
-    let mut replies = grid.ask(request);
-    let mut found: Vec<TaskView> = Vec::new();
-    while found.len() <= PAGE
-        && let Some(reply) = replies.recv().await
-    {
-        match reply? {
-            Reply::Tasks(some) => found.extend(some),
-            _ => return Err(PageError::unexpected()),
-        }
-    }
+    let mut found = grid.first_tasks(job.job, chosen, states, PAGE + 1).await?;
     let more = found.len() > PAGE;
     found.truncate(PAGE);
     let next = found.last().filter(|_| more).map(|task| task.task.index);

@@ -12,6 +12,7 @@ use common::availability::AvailabilityInterval;
 use common::content::{BlobHash, Content};
 use common::host::HostFacts;
 use common::identity::{IdentityState, IdentityView};
+use common::selector::Selector;
 use common::site::{HostSiteView, SiteStanding, SiteTextView};
 use common::token::{JoinToken, Role};
 use common::units::Speed;
@@ -40,6 +41,8 @@ pub(crate) struct Size {
 pub(crate) struct Memory {
     size: Size,
     hosts: Vec<HostView>,
+    /// The numbers of the tasks of each job.
+    numbers: IdSet,
     /// The number of requests of each kind.
     pub(crate) asked: Mutex<BTreeMap<&'static str, u64>>,
     /// The jobs that were submitted, by the ids of the requests.
@@ -55,6 +58,12 @@ impl Memory {
 
     /// A grid of which so many hosts, the last ones, are not expected back.
     pub(crate) fn with_gone(size: Size, gone: u32) -> Arc<Self> {
+        let numbers = IdSet::from_range(1, size.tasks);
+        Self::with(size, gone, numbers)
+    }
+
+    /// A grid whose jobs have tasks of these numbers, and so many hosts that are not expected back.
+    pub(crate) fn with(size: Size, gone: u32, numbers: IdSet) -> Arc<Self> {
         let mut hosts: Vec<HostView> = (0..size.hosts).map(|n| host(n, size.mark)).collect();
         for host in hosts.iter_mut().rev().take(gone as usize) {
             host.gone = true;
@@ -63,6 +72,7 @@ impl Memory {
         Arc::new(Self {
             size,
             hosts,
+            numbers,
             asked: Mutex::default(),
             submitted: Mutex::default(),
             sent: Mutex::default(),
@@ -119,9 +129,22 @@ impl Memory {
         }
     }
 
+    /// Picks tasks of a job; as at the master, to name only such as it has not is a mistake.
+    fn pick(&self, job: JobId, tasks: &Selector) -> Result<IdSet, Refusal> {
+        let picked = tasks.pick(&self.numbers);
+        match tasks {
+            Selector::Ids(ids) if picked.is_empty() => {
+                let what = format!("job {job} has no task {ids}");
+                Err(Refusal::new(RefusalCode::NotFound, what, "name another"))
+            }
+            _ => Ok(picked),
+        }
+    }
+
     fn task(&self, job: JobId, index: u32) -> TaskView {
         let task = TaskId::new(job, index);
-        let state = match index {
+        let place = u32::try_from(self.numbers.rank(index)).expect("a number") + 1;
+        let state = match place {
             1..=3 => TaskState::Failed,
             n if n > self.size.tasks * 3 / 4 => TaskState::Waiting,
             n if n > self.size.tasks / 2 => TaskState::Running,
@@ -151,8 +174,10 @@ impl Memory {
                 ("jobs", vec![Reply::Jobs(views.collect())])
             }
             Request::Tasks { job, tasks, states } => {
-                let all = IdSet::from_range(1, self.size.tasks);
-                let picked = tasks.pick(&all);
+                let picked = match self.pick(*job, tasks) {
+                    Ok(picked) => picked,
+                    Err(refusal) => return vec![Err(refusal)],
+                };
                 let views = picked.iter().map(|index| self.task(*job, index));
                 let views = views.filter(|task| states.is_empty() || states.contains(&task.state));
                 let views: Vec<TaskView> = views.collect();
@@ -160,8 +185,10 @@ impl Memory {
                 ("tasks", pages.collect())
             }
             Request::Outputs { job, tasks } => {
-                let all = IdSet::from_range(1, self.size.tasks);
-                let picked = tasks.pick(&all);
+                let picked = match self.pick(*job, tasks) {
+                    Ok(picked) => picked,
+                    Err(refusal) => return vec![Err(refusal)],
+                };
                 let views = picked
                     .iter()
                     .map(|index| self.output(TaskId::new(*job, index)));

@@ -5,6 +5,7 @@ mod door;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
+use common::IdSet;
 use common::text::acts;
 use common::wire::client::Submission;
 use tower::ServiceExt;
@@ -36,6 +37,40 @@ async fn no_page_of_a_large_grid_is_large() {
         let (status, _, text) = fetch(&pages, path, "").await;
         assert_eq!(status, StatusCode::OK, "{path}: {text}");
         assert!(text.len() <= LARGEST, "{path} has {} bytes", text.len());
+    }
+}
+
+#[tokio::test]
+async fn a_large_job_is_drawn_with_the_tasks_that_began_last_whatever_its_numbers() {
+    let every_tenth = (0..12_000).map(|place| 1 + 10 * place).collect();
+    let mut one_far_off = IdSet::from_range(20_001, 31_999);
+    one_far_off.insert(1_000_000);
+    for (numbers, said) in [
+        (IdSet::from_range(1, 12_000), "Of tasks 4004 to 9003"),
+        (IdSet::from_range(0, 11_999), "Of tasks 4004 to 9003"),
+        (
+            IdSet::from_range(100_001, 112_000),
+            "Of tasks 104004 to 109003",
+        ),
+        (every_tenth, "Of tasks 40031 to 90021"),
+        // There is no telling which began last.
+        (one_far_off, "Of tasks 20001 to 25000"),
+    ] {
+        let size = Size {
+            hosts: 30,
+            jobs: 5,
+            tasks: 12_000,
+            mark: "",
+        };
+        let pages = pages(&Memory::with(size, 0, numbers));
+
+        for path in ["/jobs/1", "/jobs/5", "/jobs/1/why"] {
+            let (status, _, text) = fetch(&pages, path, "").await;
+            assert_eq!(status, StatusCode::OK, "{path}: {text}");
+        }
+        let (_, _, text) = fetch(&pages, "/jobs/1", "").await;
+        assert!(text.contains("Where it ran"), "{said}: {text}");
+        assert!(text.contains(said), "{said}: {text}");
     }
 }
 
