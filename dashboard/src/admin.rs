@@ -17,9 +17,12 @@ use crate::parts::{StateLook, action, badge, count, host_link, in_path, table};
 use crate::shell::{HtmlPage, LoggedIn, Renewal, Shared};
 use crate::when::{clock, now};
 
-/// The number of entries of the audit log, and the most identities, that are shown.
+/// The number of entries of the audit log, and the most identities, tokens of a kind and texts of
+/// settings, that are shown.
 const ENTRIES: u32 = 100;
 const IDENTITIES: usize = 200;
+const TOKENS: usize = 200;
+const SETTINGS: usize = 20;
 
 pub(crate) async fn page(
     grid: Shared,
@@ -64,29 +67,37 @@ fn role(role: Role) -> &'static str {
 }
 
 fn tokens_part(tokens: &[TokenView]) -> Markup {
-    let counts = |token: &&TokenView| token.ended(now()).is_none();
-    let joins = |token: &&TokenView| token.speaks_for.is_none();
+    let counts = tokens.iter().filter(|token| token.ended(now()).is_none());
+    let (speaking, joining): (Vec<_>, Vec<_>) =
+        counts.partition(|token| token.speaks_for.is_some());
+
     html! {
         section aria-labelledby="tokens" {
             h2 #tokens { "Join tokens" }
             p.actions { (action("/admin/token", "Make a token", "PCs join with it")) }
             (table(&["No.", "For", "Name", "Uses left", "Until", "Action"], &html! {
-                @for token in tokens.iter().filter(counts).filter(joins) { tr {
+                @for token in joining.iter().take(TOKENS) { tr {
                     td.number { (token.id) } td { (role(token.role)) } td { (printable(&token.name)) }
                     td.number { (token.uses_left) } td { (clock(token.expires)) }
                     td { (revoke(token)) }
                 } }
             }))
+            (more_tokens(joining.len()))
             h2 { "Access tokens" }
             p.quiet { "With one of these a program or a browser acts as a user. They are made with " code { "deskgrid token create --http --role client --for USER" } "." }
             (table(&["No.", "Acts as", "At most", "Until", "Action"], &html! {
-                @for token in tokens.iter().filter(counts) { @if let Some(user) = &token.speaks_for { tr {
+                @for token in speaking.iter().take(TOKENS) { @if let Some(user) = &token.speaks_for { tr {
                     td.number { (token.id) } td { (printable(user)) } td { (role(token.role)) } td { (clock(token.expires)) }
                     td { (revoke(token)) }
                 } } }
             }))
+            (more_tokens(speaking.len()))
         }
     }
+}
+
+fn more_tokens(all: usize) -> Markup {
+    html! { @if all > TOKENS { p.quiet { "and " (all - TOKENS) " more: deskgrid token list" } } }
 }
 
 fn revoke(token: &TokenView) -> Markup {
@@ -148,10 +159,11 @@ fn settings_part(found: Result<(Vec<SiteTextView>, Vec<HostSiteView>), Problem>)
         section aria-labelledby="settings" {
             h2 #settings { "Settings for workers" }
             @if settings.is_empty() { p.quiet { "None are kept here: " code { "deskgrid host settings set FILE" } "." } }
-            @for view in &settings {
+            @for view in settings.iter().take(SETTINGS) {
                 h3 { "For " (printable(&view.scope)) ", by " (printable(&view.by)) ", " (clock(view.at)) }
                 pre { @for line in view.text.lines() { (printable(line)) "\n" } }
             }
+            @if settings.len() > SETTINGS { p.quiet { "and " (settings.len() - SETTINGS) " more texts: deskgrid host settings show" } }
             @if !settings.is_empty() {
                 p { (count(hosts.iter().filter(taken).count() as u64, "host has", "hosts have")) " taken what holds for it, " (others.len()) " not." }
             }

@@ -17,8 +17,8 @@ use crate::chart;
 use crate::error::PageError;
 use crate::jobs::end;
 use crate::parts::{
-    StateLook, action, badge, bar, count, done, grouped, host_link, legend, of_job, table,
-    task_link,
+    StateLook, action, badge, bar, count, done, grouped, host_link, legend, of_job, shortened,
+    table, task_link,
 };
 use crate::shell::{HtmlPage, LoggedIn, Renewal, Shared};
 use crate::timeline::timeline;
@@ -26,6 +26,8 @@ use crate::when::{clock, span};
 
 /// The number of tasks on a page.
 const PAGE: usize = 50;
+/// The number of characters of an item that are shown: it can be as long as a task's command line.
+const ITEM: usize = 200;
 /// The bytes of standard error among which the last lines are looked for.
 const LAST_BYTES: u64 = 64 * 1024;
 
@@ -238,7 +240,7 @@ fn task_row(task: &TaskView) -> Markup {
     let why = why.or_else(|| main.and_then(|attempt| attempt.reason.as_deref()));
     html! {
         tr {
-            td { (task_link(task.task)) @if let Some(item) = &task.item { " " span.quiet { (printable(item)) } } }
+            td { (task_link(task.task)) @if let Some(item) = &task.item { " " span.quiet { (shortened(item, ITEM)) } } }
             td {
                 (badge(StateLook::of_task(task.state), &task.state))
                 @if let Some(part) = main.and_then(|attempt| attempt.progress) { " " ((part * 100.0) as u32) " %" }

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use api::Who;
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Bytes, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
@@ -16,6 +16,7 @@ use common::token::Role;
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
+use crate::error::PageError;
 use crate::shell::unchanged;
 
 /// The part of a processor that making pages again may take, as one in so many.
@@ -25,7 +26,7 @@ const SHORTEST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(15);
 /// The time without a look after which a page is not kept any more.
 const UNSEEN: Duration = Duration::from_secs(30);
-/// The most pages that are kept, and the most bytes of one.
+/// The most pages that are kept, and the most bytes of one that is.
 const MOST: usize = 200;
 const LARGEST: usize = 1 << 20;
 
@@ -129,14 +130,17 @@ pub(crate) async fn keep(
     if !whole {
         return Response::from_parts(head, body);
     }
-    let Ok(text) = to_bytes(body, LARGEST).await else {
-        return Response::from_parts(head, Body::empty());
+    let Ok(text) = to_bytes(body, usize::MAX).await else {
+        return PageError::unexpected().into_response();
     };
-    let made = page.insert(MadePage {
+    let made = MadePage {
         at: Instant::now(),
         took: begun.elapsed(),
         headers: head.headers,
         text,
-    });
-    made.answer(known.as_ref())
+    };
+    let answer = made.answer(known.as_ref());
+    // What is too large to be kept is made anew for each look.
+    *page = (made.text.len() <= LARGEST).then_some(made);
+    answer
 }

@@ -230,6 +230,14 @@ pub(crate) fn host_link(name: &str) -> Markup {
     html! { a href={ "/hosts/" (in_path(name)) } { (printable(name)) } }
 }
 
+/// Returns the first characters of a text, `most` at most, for a page.
+pub(crate) fn shortened(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((at, _)) => format!("{}…", printable(&text[..at])),
+        None => printable(text),
+    }
+}
+
 /// Writes a name so that it can be a part of a path.
 pub(crate) fn in_path(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);

@@ -14,13 +14,15 @@ use maud::{Markup, html};
 
 use crate::error::PageError;
 use crate::job::number;
-use crate::parts::{StateLook, badge, count, host_link, of_job};
+use crate::parts::{StateLook, badge, count, host_link, of_job, shortened};
 use crate::shell::{HtmlPage, LoggedIn, Renewal, Shared};
 use crate::timeline::timeline;
 use crate::when::{clock, span};
 
 /// The most bytes of each stream that are shown, as they are and as they are written in the page.
 const OUTPUT: u64 = 48 * 1024;
+/// The number of characters of its item that are shown.
+const ITEM: usize = 4_000;
 /// The most files that are listed.
 const FILES: usize = 200;
 
@@ -44,7 +46,7 @@ pub(crate) async fn page(
         h1 { "Task " (view.task) " " (badge(StateLook::of_task(view.state), &view.state)) }
         p.quiet {
             "of " a href=(of_job(job, "")) { "job " (job) }
-            @if let Some(item) = &view.item { " · item " code { (printable(item)) } }
+            @if let Some(item) = &view.item { " · item " code { (shortened(item, ITEM)) } }
         }
         @if let Some(why) = why { p.sentence { (why) } }
         @if let Some(picture) = timeline(std::slice::from_ref(&view)) { (picture) }

@@ -12,13 +12,15 @@ use serde::Deserialize;
 
 use crate::error::PageError;
 use crate::job::number;
-use crate::parts::{count, grouped, host_link, in_path, of_job, table};
+use crate::parts::{count, grouped, host_link, in_path, of_job, shortened, table};
 use crate::shell::{HtmlPage, LoggedIn, Renewal, Shared};
 
 /// The number of hosts on a page.
 const PAGE: usize = 200;
 /// The number of reasons that are told apart.
 const REASONS: usize = 30;
+/// The number of characters that the numbers of tasks take.
+const NUMBERS: usize = 60;
 
 /// The hosts that are to be listed.
 #[derive(Debug, Default, Deserialize)]
@@ -51,7 +53,7 @@ pub(crate) async fn page(
             p.sentence { "No task of it waits" @if waits.running > 0 { ": " (count(waits.running, "task runs", "tasks run")) } "." }
         } @else {
             ul.reasons { @for (why, tasks) in &explained.waiting {
-                li { (printable(why)) " " span.quiet { "(tasks " (shortened(tasks)) ")" } }
+                li { (printable(why)) " " span.quiet { "(tasks " (shortened(tasks, NUMBERS)) ")" } }
             } }
         }
         @if let Some(share) = &explained.share {
@@ -75,17 +77,6 @@ pub(crate) async fn page(
         body,
     }
     .answer(&headers))
-}
-
-fn shortened(tasks: &str) -> String {
-    if tasks.len() <= 60 {
-        return tasks.to_owned();
-    }
-    let cut = tasks
-        .char_indices()
-        .nth(60)
-        .map_or(tasks.len(), |(at, _)| at);
-    format!("{}…", &tasks[..cut])
 }
 
 fn hosts(hosts: &[(String, String)], base: &str, wanted: &ReasonFilter) -> Markup {

@@ -123,6 +123,33 @@ async fn looks_of_a_script_are_answered_from_the_page_that_was_made_last() {
 }
 
 #[tokio::test]
+async fn a_page_of_long_texts_is_whole_and_shows_the_beginnings_of_items() {
+    let mark: &'static str = "m".repeat(30_000).leak();
+    let pages = pages(&Memory::new(Size {
+        hosts: 60,
+        jobs: 6,
+        tasks: 80,
+        mark,
+    }));
+    for path in PAGES {
+        // The script that looks again is told that it is as it was, and else gets all of it, too.
+        let (status, known, text) = fetch(&pages, path, "").await;
+        assert_eq!(status, StatusCode::OK, "{path}");
+        assert!(text.ends_with("</html>"), "{path} has {} bytes", text.len());
+        let (status, _, text) = fetch(&pages, path, &known).await;
+        let whole = status == StatusCode::OK && text.ends_with("</html>");
+        assert!(whole || status == StatusCode::NOT_MODIFIED, "{path}");
+    }
+
+    for path in ["/jobs/1", "/jobs/1/tasks/7"] {
+        let (_, _, text) = fetch(&pages, path, "").await;
+        let item = format!("item-7{}", &mark[..100]);
+        assert!(text.contains(&item), "{path}");
+        assert!(!text.contains(&format!("item-7{mark}")), "{path}");
+    }
+}
+
+#[tokio::test]
 async fn hostile_names_and_outputs_are_text_on_every_page() {
     let grid = Memory::new(Size {
         hosts: 5,
