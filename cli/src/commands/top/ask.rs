@@ -117,6 +117,8 @@ pub(super) struct Pacer {
 struct SlotTurn {
     /// The number of the request that is under way, and when it was sent.
     under_way: Option<(u64, Span)>,
+    /// The time that its answer took, if that has come and is not heard yet.
+    took: Option<Span>,
     /// The earliest time of the next one.
     due: Span,
 }
@@ -146,8 +148,20 @@ impl Pacer {
     /// Notes that a request is sent; returns its number.
     pub(super) fn begin(&mut self, slot: AskSlot, now: Span) -> u64 {
         self.serial += 1;
-        self.turns.entry(slot).or_default().under_way = Some((self.serial, now));
+        let turn = self.turns.entry(slot).or_default();
+        turn.under_way = Some((self.serial, now));
+        turn.took = None;
         self.serial
+    }
+
+    /// Notes that an answer has come which is heard later: the time until then is not the master's.
+    pub(super) fn came(&mut self, slot: AskSlot, serial: u64, now: Span) {
+        let Some(turn) = self.turns.get_mut(&slot) else {
+            return;
+        };
+        if let Some((_, since)) = turn.under_way.filter(|(current, _)| *current == serial) {
+            turn.took = Some(Span(now.0.saturating_sub(since.0)));
+        }
     }
 
     /// Whether this is the request that is under way in its slot.
@@ -161,8 +175,17 @@ impl Pacer {
     pub(super) fn end(&mut self, slot: AskSlot, now: Span, pause: Span) {
         let turn = self.turns.entry(slot).or_default();
         let since = turn.under_way.take().map_or(now, |(_, since)| since);
-        let took = now.0.saturating_sub(since.0);
+        let took = turn.took.take();
+        let took = took.map_or(now.0.saturating_sub(since.0), |took| took.0);
         turn.due = now + Span(pause.0.max(took.saturating_mul(PART)));
+    }
+
+    /// Notes that a stream has ended: the next one is due after `pause`, however long it lasted.
+    pub(super) fn over(&mut self, slot: AskSlot, now: Span, pause: Span) {
+        let turn = self.turns.entry(slot).or_default();
+        turn.under_way = None;
+        turn.took = None;
+        turn.due = now + pause;
     }
 
     /// Makes the next request due now; an answer that is under way counts no more.

@@ -10,7 +10,7 @@ use common::{IdSet, Span, TaskId};
 
 use super::super::{host, job, task};
 use super::app::{App, OpenPage, TextOf};
-use super::ask::{AskSlot, GridAsk, GridNews};
+use super::ask::{AskSlot, GridAsk, GridNews, Pacer};
 use super::log::LogRest;
 use super::look::{Tone, of_host, of_task, shown};
 use super::tasks::PageFound;
@@ -19,7 +19,7 @@ use super::wants::{FAILURES, SEEN, UNSEEN};
 use crate::failure::Failure;
 use crate::output::when;
 
-/// The news that are kept while the picture is frozen; the oldest are dropped.
+/// The news that are kept while the picture is frozen; of streams the oldest pieces are dropped.
 const HELD: usize = 200;
 /// The time until a stream that ended is begun again.
 const AGAIN: Span = Span(2_000_000);
@@ -42,10 +42,7 @@ impl App {
     /// Takes news from the master.
     pub(crate) fn hear(&mut self, news: GridNews) {
         if self.frozen.is_some() && !news.is_awaited() {
-            if self.held.len() >= HELD {
-                self.held.pop_front();
-            }
-            self.held.push_back(news);
+            self.hold(news);
             return;
         }
 
@@ -74,6 +71,29 @@ impl App {
             }
         }
         self.arrange();
+    }
+
+    /// Keeps news until the picture goes on. Answers and ends are not dropped, of which a slot has one at
+    /// most: it would wait for them for ever.
+    fn hold(&mut self, news: GridNews) {
+        if let GridNews::Answer(slot, serial, _) = &news {
+            self.pacer.came(*slot, *serial, self.now.up);
+        }
+
+        if self.held.len() >= HELD {
+            let pacer = &self.pacer;
+            self.held.retain(|news| news.counts(pacer));
+        }
+        if self.held.len() >= HELD {
+            let oldest = self
+                .held
+                .iter()
+                .position(|news| matches!(news, GridNews::Piece(..)));
+            if let Some(oldest) = oldest {
+                self.held.remove(oldest);
+            }
+        }
+        self.held.push_back(news);
     }
 
     fn lose(&mut self, why: &str) {
@@ -154,7 +174,7 @@ impl App {
 
     fn ended(&mut self, slot: AskSlot, end: Result<(), Failure>) {
         let pause = if slot == AskSlot::Log { SEEN } else { AGAIN };
-        self.pacer.end(slot, self.now.up, pause);
+        self.pacer.over(slot, self.now.up, pause);
 
         match (slot, end) {
             (AskSlot::Events, Err(_)) => self.events.restart(),
@@ -374,6 +394,17 @@ impl App {
 }
 
 impl GridNews {
+    /// Whether they are of a request that is under way, or of none.
+    fn counts(&self, pacer: &Pacer) -> bool {
+        match self {
+            GridNews::Lost(_) | GridNews::Back(..) => true,
+            GridNews::Answer(slot, serial, _)
+            | GridNews::Piece(slot, serial, _)
+            | GridNews::Ended(slot, serial, _)
+            | GridNews::Bytes(slot, serial, _) => pacer.is_current(*slot, *serial),
+        }
+    }
+
     /// Whether somebody may wait for them who has pressed a key.
     pub(super) fn is_awaited(&self) -> bool {
         match self {

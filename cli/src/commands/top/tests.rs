@@ -781,6 +781,50 @@ fn a_frozen_picture_stands_still_until_it_goes_on() {
 }
 
 #[test]
+fn what_was_answered_while_the_picture_stood_still_is_heard_however_much_came_after_it() {
+    let mut stage = Stage::with_a_grid();
+    stage.at(15);
+    let (events, _) = stage.asked(AskSlot::Events);
+    let (serial, _) = stage.asked(AskSlot::AllHosts);
+    stage.press(" ");
+    stage.at(16);
+    let hosts = Reply::Hosts(vec![host(4, HostState::Ready, None)]);
+    stage.hear(GridNews::Answer(AskSlot::AllHosts, serial, Ok(vec![hosts])));
+    for upto in 1..=500 {
+        let page = EventPage {
+            events: Vec::new(),
+            hosts: Vec::new(),
+            upto,
+        };
+        let page = Reply::Events(page);
+        stage.hear(GridNews::Piece(AskSlot::Events, events, page));
+    }
+    assert!(stage.app.held.len() <= 201);
+
+    stage.at(60);
+    stage.press(" 3");
+    stage.shows(&["desk-4"]);
+    // The master took a second for it, whatever the time until it was heard.
+    stage.asks.clear();
+    stage.at(80);
+    stage.asked(AskSlot::AllHosts);
+}
+
+#[test]
+fn a_stream_that_ended_is_begun_again_soon_however_long_it_lasted() {
+    let mut stage = Stage::with_a_grid();
+    let (serial, _) = stage.asked(AskSlot::Events);
+    stage.press(" ");
+    stage.at(1_000);
+    let end = Failure::new(Exit::Error, "unavailable", "the master is busy", "");
+    stage.hear(GridNews::Ended(AskSlot::Events, serial, Err(end)));
+    stage.press(" ");
+    stage.asks.clear();
+    stage.at(1_003);
+    stage.asked(AskSlot::Events);
+}
+
+#[test]
 fn the_bottom_line_and_the_help_page_are_made_of_the_table_of_keys() {
     let mut stage = Stage::with_a_grid();
     let keys = stage.keys();
