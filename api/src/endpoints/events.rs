@@ -150,15 +150,23 @@ impl Feed {
                 return;
             }
 
-            next = loop {
-                tokio::select! {
-                    reply = replies.recv() => break reply,
-                    () = tokio::time::sleep(QUIET) => if !self.still_there().await {
-                        return;
-                    },
-                    () = self.tx.closed() => return,
-                }
-            };
+            match self.next(&mut replies).await {
+                Some(reply) => next = reply,
+                None => return,
+            }
+        }
+    }
+
+    /// Waits for the next reply, and says a word now and then; `None` if the reader has gone.
+    async fn next(&self, replies: &mut Replies) -> Option<Option<Result<Reply, Refusal>>> {
+        loop {
+            tokio::select! {
+                reply = replies.recv() => return Some(reply),
+                () = tokio::time::sleep(QUIET) => if !self.still_there().await {
+                    return None;
+                },
+                () = self.tx.closed() => return None,
+            }
         }
     }
 
@@ -181,7 +189,7 @@ impl Feed {
                 return None;
             }
             let mut replies = self.call.grid.ask(Request::Follow(self.following.clone()));
-            match replies.recv().await {
+            match self.next(&mut replies).await? {
                 Some(Ok(first)) => return Some((first, replies)),
                 Some(Err(refusal)) if refusal.code != RefusalCode::Unavailable => return None,
                 _ => pause = (2 * pause).min(LONGEST_PAUSE),

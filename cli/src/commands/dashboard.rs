@@ -2,6 +2,7 @@
 //! programs, until the terminal goes away.
 
 mod door;
+mod pool;
 
 use std::sync::Arc;
 

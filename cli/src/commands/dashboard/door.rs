@@ -9,37 +9,22 @@ use common::content::BlobHash;
 use common::wire::client::{Reply, Request};
 use common::wire::{Refusal, RefusalCode};
 use link::{Client, LinkError};
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
 
+use super::pool::{ConnectionPool, RequestTurn};
 use crate::failure::Failure;
 use crate::session::{self, Session};
 use crate::state::StateDir;
 
-/// The requests that one connection takes at a time; the master allows a few more.
-const OF_ONE: usize = 12;
-/// The most connections.
-const CONNECTIONS: usize = 32;
 /// The replies that wait for a slow reader.
 const AHEAD: usize = 4;
 
 /// The way to the master.
 pub(super) struct LinkDoor {
     state: StateDir,
-    connections: Mutex<Vec<MasterConnection>>,
+    connections: ConnectionPool<Client>,
     /// Keeps the identity fresh, whoever asks or does not ask meanwhile.
     _session: Session,
-}
-
-/// One connection, with room for some requests.
-struct MasterConnection {
-    client: Client,
-    room: Arc<Semaphore>,
-}
-
-/// A client with room for one request, until it is dropped.
-struct RequestTurn {
-    client: Client,
-    _room: OwnedSemaphorePermit,
 }
 
 impl LinkDoor {
@@ -55,34 +40,20 @@ impl LinkDoor {
         };
         let door = Self {
             state: state.clone(),
-            connections: Mutex::new(vec![MasterConnection::new(client)]),
+            connections: ConnectionPool::new(client, is_open),
             _session: session,
         };
         Ok((Arc::new(door), who))
     }
 
     /// Returns a client with room for one more request.
-    async fn turn(&self) -> Result<RequestTurn, Refusal> {
-        let mut all = self.connections.lock().await;
-        all.retain(|connected| {
-            let closed = connected.client.connection().quic().close_reason();
-            closed.is_none()
-        });
-        if let Some(turn) = all.iter().find_map(MasterConnection::turn) {
-            return Ok(turn);
-        }
-        if all.len() >= CONNECTIONS {
-            let what = format!("{} requests are under way", CONNECTIONS * OF_ONE);
-            let hint = "try again once some are over; close pages that nobody looks at";
-            return Err(Refusal::new(RefusalCode::Unavailable, what, hint));
-        }
-
-        let entered = session::enter(&self.state).await;
-        let (client, _) = entered.map_err(|error| refusal_of(error.into()))?;
-        let connected = MasterConnection::new(client);
-        let turn = connected.turn();
-        all.push(connected);
-        turn.ok_or_else(|| refused(&LinkError::Closed("no room".to_owned())))
+    async fn turn(&self) -> Result<RequestTurn<Client>, Refusal> {
+        let connect = async {
+            let entered = session::enter(&self.state).await;
+            let (client, _) = entered.map_err(|error| refusal_of(error.into()))?;
+            Ok(client)
+        };
+        self.connections.turn(connect).await
     }
 
     async fn pass(
@@ -103,21 +74,8 @@ impl LinkDoor {
     }
 }
 
-impl MasterConnection {
-    fn new(client: Client) -> Self {
-        Self {
-            client,
-            room: Arc::new(Semaphore::new(OF_ONE)),
-        }
-    }
-
-    fn turn(&self) -> Option<RequestTurn> {
-        let room = self.room.clone().try_acquire_owned().ok()?;
-        Some(RequestTurn {
-            client: self.client.clone(),
-            _room: room,
-        })
-    }
+fn is_open(client: &Client) -> bool {
+    client.connection().quic().close_reason().is_none()
 }
 
 /// The way to the master, as the API takes it.
