@@ -6,8 +6,8 @@ use bytes::Bytes;
 use common::attempt::StreamKind;
 use common::selector::Selector;
 use common::view::{FileView, OutputView, TaskState};
-use common::wire::Refusal;
 use common::wire::client::{Reply, Request, TailFrom, TailNews};
+use common::wire::{Refusal, RefusalCode};
 use common::{AttemptId, BlobRef, Content, TaskId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -277,17 +277,23 @@ impl Shown {
                 }
                 Ok(Reply::Tail(TailNews::Waits(_))) => true,
                 Ok(Reply::Tail(TailNews::Settled)) => return self.rest(call).await,
-                Ok(_) => return,
-                Err(refusal) => {
-                    // The reader learns of it by an answer that breaks off.
-                    let _ = self.tx.send(Err(refusal)).await;
-                    return;
-                }
+                Ok(_) => return self.break_off(Problem::unexpected()).await,
+                Err(refusal) => return self.break_off(refusal.into()).await,
             };
             if !sent {
                 return;
             }
         }
+
+        let what = "the answer ended before the task was settled";
+        let refusal = Refusal::new(RefusalCode::Unavailable, what, "ask again");
+        self.break_off(refusal.into()).await;
+    }
+
+    /// Ends the answer so that its reader learns that something is missing: it breaks off.
+    async fn break_off(&self, why: Problem) {
+        let refusal = Refusal::new(RefusalCode::Unavailable, why.title, why.hint);
+        let _ = self.tx.send(Err(refusal)).await;
     }
 
     /// Returns whether there is still somebody to send to.
@@ -309,8 +315,12 @@ impl Shown {
 
     /// Sends what the result has beyond what was shown.
     async fn rest(&mut self, call: &Call) {
-        let Ok(Some(output)) = call.grid.output(self.task).await else {
-            return;
+        let output = match call.grid.output(self.task).await {
+            Ok(Some(output)) if output.removed => return self.break_off(removed(self.task)).await,
+            Ok(Some(output)) => output,
+            // It was cancelled, and left nothing.
+            Ok(None) => return,
+            Err(problem) => return self.break_off(problem).await,
         };
         let same = self
             .begun
@@ -343,10 +353,7 @@ impl Shown {
                     }
                 }
             }
-            // The reader learns of it by an answer that breaks off.
-            Err(refusal) => {
-                let _ = self.tx.send(Err(refusal)).await;
-            }
+            Err(refusal) => self.break_off(refusal.into()).await,
         }
     }
 }
@@ -408,3 +415,6 @@ async fn file(call: Call, _: NoQuery, _: NoBody) -> Result<Raw, Problem> {
     let name = path.rsplit('/').next().unwrap_or(path).to_owned();
     send(&call, &Content::Blob(file.blob), (name, false)).await
 }
+
+#[cfg(test)]
+mod tests;

@@ -62,11 +62,13 @@ impl Door for NearDoor {
                     return;
                 }
             };
-            match told {
-                Err(LinkError::Unread) => state.refused(&peer.name, "read", &asked, NOT_READ),
-                Err(error) => tracing::debug!(user = peer.name, %error, "answer ended"),
-                Ok(()) => {}
+            let Err(error) = told else { return };
+            match &error {
+                LinkError::Unread => state.refused(&peer.name, "read", &asked, NOT_READ),
+                error => tracing::debug!(user = peer.name, %error, "answer ended"),
             }
+            // Nobody takes what has come for all of it.
+            let _ = tx.send(Err(unavailable(&error))).await;
         });
 
         rx
