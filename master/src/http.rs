@@ -1,33 +1,26 @@
 //! Serves the API, `/healthz` and `/metrics` over HTTP.
 
 mod door;
+mod monitors;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::HttpBounds;
 use axum::Router;
-use axum::extract::State as Shared;
-use axum::http::StatusCode;
-use axum::routing::get;
 use link::LinkError;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
 
-use crate::core::NoReply;
-use crate::core::ask::UpkeepAsk;
 use crate::limits::FileTransfers;
-use crate::numbers::{self, GridNumbers};
+use crate::numbers;
 use crate::run::SessionContext;
 use crate::sessions::bearers::Bearers;
 use crate::sessions::near::NearDoor;
-use crate::{Config, MasterError, whole};
+use crate::{Config, MasterError};
 
 /// The time for which a connection may stand idle, and in which a request has to be there.
 const HEAD: Duration = Duration::from_secs(10);
-/// The time in which the core answers while all is well.
-const HEALTH: Duration = Duration::from_secs(3);
 
 /// Installs the metrics recorder, once for the process; a second master in one process records into
 /// the first one's.
@@ -75,13 +68,9 @@ pub(crate) async fn bind(
 
 /// Serves until the listener fails.
 pub(crate) async fn serve(place: HttpPlace, state: Arc<SessionContext>, files: FileTransfers) {
-    let numbers = Router::new()
-        .route("/healthz", get(healthz))
-        .route("/metrics", get(show_metrics))
-        .with_state(state.clone());
     let door = Arc::new(NearDoor(state.clone()));
     let mut pages = dashboard::pages(door.clone());
-    pages.files = pages.files.merge(numbers);
+    pages.files = pages.files.merge(monitors::routes(state.clone()));
     let routes = api::router(door, Arc::new(Bearers(state.clone())), pages);
     serve_routes(place, routes, files, &state.config).await;
 }
@@ -134,51 +123,6 @@ fn without_port(named: &str) -> &str {
         Some((host, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => host,
         _ => named,
     }
-}
-
-/// Answers that all is well if the core replies, which it does only after a commit. A second line says where files
-/// wait for their storage.
-async fn healthz(Shared(state): Shared<Arc<SessionContext>>) -> (StatusCode, Cow<'static, str>) {
-    let well = tokio::time::timeout(HEALTH, state.for_people.ask(UpkeepAsk::Ping)).await;
-    match well {
-        Ok(Ok(())) => match state.blobs.trouble() {
-            None => (StatusCode::OK, "ok\n".into()),
-            Some(trouble) => (StatusCode::OK, format!("ok\n{trouble}\n").into()),
-        },
-        Ok(Err(NoReply::Stopped)) => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "the core has stopped\n".into(),
-        ),
-        // The core waits for the store, and everybody for the core.
-        Ok(Err(NoReply::NotAsked(_) | NoReply::InDoubt)) | Err(_) => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "the store does not answer\n".into(),
-        ),
-    }
-}
-
-async fn show_metrics(Shared(state): Shared<Arc<SessionContext>>) -> Result<String, StatusCode> {
-    let grid = state.for_people.ask(UpkeepAsk::Numbers).await;
-    let grid: Box<GridNumbers> = grid.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
-    let home = state.home.clone();
-    let reader = state.reader.clone();
-    let disk = tokio::task::spawn_blocking(move || {
-        let free = link::files::free_bytes(&home).ok();
-        let store = match reader.database_bytes() {
-            Ok(bytes) => Some(bytes.unwrap_or_else(|| whole::store_bytes(&home))),
-            Err(error) => {
-                tracing::debug!(%error, "the size of the database is not known");
-                None
-            }
-        };
-
-        numbers::record_disk(free, store);
-        numbers::record_process();
-    });
-    disk.await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
-
-    numbers::record(&grid);
-    Ok(state.metrics.render())
 }
 
 #[cfg(test)]
