@@ -49,3 +49,6 @@ fn post(path: &'static str, name: &'static str, about: &'static str) -> Row {
         about,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,10 @@
 //! Jobs: lists, one job with why its tasks failed or wait, and what changes a job.
 
-use common::IdSet;
 use common::needs::Label;
 use common::selector::Selector;
 use common::view::{JobState, JobView, TaskState};
 use common::wire::client::{Reply, Request};
+use common::{IdSet, JobId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -297,20 +297,34 @@ async fn request(
         tasks: tasks.clone(),
     };
     let changed = collect!(call.grid, request, Reply::Changed);
-    let states = vec![TaskState::Cancelled];
-    let cancelled = collect!(
-        call.grid,
-        Request::Tasks { job, tasks, states },
-        Reply::Tasks
-    );
     let answer = RequestAnswer {
         job,
         requested: changed.first().map_or(0, |(_, count)| *count),
-        cancelled: cancelled.len() as u64,
+        cancelled: cancelled(&call, job, tasks).await?,
         tasks: None,
     };
 
     Ok(JsonDocument(answer.json()))
+}
+
+/// Counts those of some tasks that are cancelled, which may be very many.
+async fn cancelled(call: &Call, job: JobId, tasks: Selector) -> Result<u64, Problem> {
+    if tasks == Selector::All {
+        let this = Selector::Ids(IdSet::from_range(job.0, job.0));
+        let views = call.grid.jobs(this, Vec::new()).await?;
+        return Ok(views.first().map_or(0, |view| view.tasks.cancelled));
+    }
+
+    let states = vec![TaskState::Cancelled];
+    let mut replies = call.grid.ask(Request::Tasks { job, tasks, states });
+    let mut count = 0;
+    while let Some(reply) = replies.recv().await {
+        match reply? {
+            Reply::Tasks(some) => count += some.len() as u64,
+            _ => return Err(Problem::unexpected()),
+        }
+    }
+    Ok(count)
 }
 
 async fn close(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<ChangedJson>, Problem> {

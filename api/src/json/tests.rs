@@ -46,7 +46,7 @@ fn at(s: u64) -> Time {
     START + Span::from_secs(s)
 }
 
-fn bare_job() -> JobView {
+pub(crate) fn bare_job() -> JobView {
     JobView {
         job: JobId(7),
         name: "render".into(),
@@ -269,7 +269,7 @@ fn task(requested: Option<Time>) -> TaskView {
     }
 }
 
-fn bare_host() -> HostView {
+pub(crate) fn bare_host() -> HostView {
     let facts = HostFacts {
         name: "desk-1".into(),
         slots: 2,

@@ -1,0 +1,149 @@
+//! What endpoints ask of a grid that has very many of something.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use axum::body::{Body, to_bytes};
+use axum::http::{Request as HttpRequest, StatusCode};
+use common::content::BlobHash;
+use common::selector::Selector;
+use common::token::Role;
+use common::view::{JobView, TaskCounts, TaskState, TaskView};
+use common::wire::Refusal;
+use common::wire::client::{Reply, Request};
+use common::{BlobRef, JobId, TaskId};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tower::ServiceExt;
+use uuid::Uuid;
+
+use crate::json::tests::bare_job;
+use crate::{Coming, Door, FoundContent, OwnSocket, Pieces, Replies, SitePages, Who, router};
+
+/// A grid that answers from a script, as fast as its answers are taken.
+struct Scripted {
+    script: fn(&Request) -> Vec<Reply>,
+    asked: Mutex<Vec<Request>>,
+    /// The replies that were taken.
+    taken: Arc<AtomicUsize>,
+}
+
+impl Scripted {
+    fn new(script: fn(&Request) -> Vec<Reply>) -> Arc<Self> {
+        Arc::new(Self {
+            script,
+            asked: Mutex::default(),
+            taken: Arc::default(),
+        })
+    }
+
+    /// Asks its API, and returns the document of the answer.
+    async fn answer(self: &Arc<Self>, request: HttpRequest<Body>) -> Value {
+        let who = Who {
+            user: "ann".to_owned(),
+            role: Role::Client,
+            id: Uuid::from_u128(1),
+            token: None,
+        };
+
+        let grid = Arc::clone(self);
+        let server = router(grid, Arc::new(OwnSocket(who)), SitePages::default());
+        let answer = server.oneshot(request).await.unwrap();
+        let status = answer.status();
+        let bytes = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+        assert_eq!(
+            status,
+            StatusCode::OK,
+            "{}",
+            String::from_utf8_lossy(&bytes)
+        );
+        serde_json::from_slice(&bytes).unwrap()
+    }
+}
+
+impl Door for Scripted {
+    fn ask(&self, _: &Who, request: Request) -> Replies {
+        let replies = (self.script)(&request);
+        self.asked.lock().unwrap().push(request);
+        let taken = Arc::clone(&self.taken);
+        let (tx, rx) = mpsc::channel(1);
+        tokio::spawn(async move {
+            for reply in replies {
+                if tx.send(Ok(reply)).await.is_err() {
+                    return;
+                }
+                taken.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        rx
+    }
+
+    fn get(&self, _: &Who, _: BlobHash, _: u64) -> Coming<'_, Result<FoundContent, Refusal>> {
+        unreachable!("no content is asked for")
+    }
+
+    fn put(&self, _: &Who, _: BlobRef, _: Pieces) -> Coming<'_, Result<(), Refusal>> {
+        unreachable!("no content is sent")
+    }
+}
+
+fn get(path: &str) -> HttpRequest<Body> {
+    HttpRequest::get(path).body(Body::empty()).unwrap()
+}
+
+fn post(path: &str, body: &'static str) -> HttpRequest<Body> {
+    let request = HttpRequest::post(path).header("content-type", "application/json");
+    request.body(Body::from(body)).unwrap()
+}
+
+/// A job of very many cancelled tasks, of which 300 are asked for by number.
+fn mostly_cancelled(request: &Request) -> Vec<Reply> {
+    let cancelled = |index| TaskView {
+        task: TaskId::new(JobId(7), index),
+        item: None,
+        state: TaskState::Cancelled,
+        reason: None,
+        attempts: Vec::new(),
+        speculation: None,
+    };
+
+    match request {
+        Request::RequestTasks { .. } => vec![Reply::Changed(vec![(JobId(7), 3)])],
+        Request::Jobs { .. } => {
+            let tasks = TaskCounts {
+                total: 1_000_000,
+                cancelled: 999_997,
+                ..TaskCounts::default()
+            };
+            vec![Reply::Jobs(vec![JobView {
+                tasks,
+                ..bare_job()
+            }])]
+        }
+        Request::Tasks {
+            tasks: Selector::Ids(_),
+            ..
+        } => {
+            let page = |page: u32| -> Vec<TaskView> {
+                let places = 1..=100;
+                places.map(|place| cancelled(100 * page + place)).collect()
+            };
+            (0..3).map(page).map(Reply::Tasks).collect()
+        }
+        other => unreachable!("that would be very many: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn cancelled_tasks_are_counted_without_being_asked_for_one_by_one() {
+    let grid = Scripted::new(mostly_cancelled);
+    let all = grid.answer(post("/api/v1/jobs/7/request", "{}")).await;
+    assert_eq!(all["requested"], 3);
+    assert_eq!(all["cancelled"], 999_997);
+    let asked = grid.asked.lock().unwrap().clone();
+    let tasks = |request: &Request| matches!(request, Request::Tasks { .. });
+    assert!(!asked.iter().any(tasks), "{asked:?}");
+
+    let some = post("/api/v1/jobs/7/request", "{\"tasks\": \"1-300\"}");
+    assert_eq!(grid.answer(some).await["cancelled"], 300);
+}
