@@ -1,6 +1,7 @@
 //! Hosts: lists, one host, and what admins do with one.
 
 use common::needs::Label;
+use common::view::HostView;
 use common::wire::client::{Reply, Request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -121,17 +122,20 @@ async fn list(
     _: NoBody,
 ) -> Result<JsonDocument<HostsPage>, Problem> {
     let after = after(query.after.as_ref())?;
+    let wanted = |view: &&HostView| after.is_none_or(|number| view.id.0 > number);
     let names = Vec::new();
-    let mut views = collect!(call.grid, Request::Hosts { names }, Reply::Hosts);
-    views.sort_by_key(|view| view.id);
-
     let mut page = ListPage::new(query.limit);
-    let wanted = views
-        .iter()
-        .filter(|view| after.is_none_or(|number| view.id.0 > number));
-    for view in wanted {
-        if !page.add(view.id.0, view.json()) {
-            break;
+
+    // They come by number. The answer is given up once the page is full.
+    let mut replies = call.grid.ask(Request::Hosts { names });
+    'page: while let Some(reply) = replies.recv().await {
+        let Reply::Hosts(views) = reply? else {
+            return Err(Problem::unexpected());
+        };
+        for view in views.iter().filter(wanted) {
+            if !page.add(view.id.0, view.json()) {
+                break 'page;
+            }
         }
     }
 

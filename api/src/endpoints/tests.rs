@@ -8,16 +8,16 @@ use axum::http::{Request as HttpRequest, StatusCode};
 use common::content::BlobHash;
 use common::selector::Selector;
 use common::token::Role;
-use common::view::{JobView, TaskCounts, TaskState, TaskView};
+use common::view::{HostView, JobView, TaskCounts, TaskState, TaskView};
 use common::wire::Refusal;
 use common::wire::client::{Reply, Request};
-use common::{BlobRef, JobId, TaskId};
+use common::{BlobRef, HostId, JobId, TaskId};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tower::ServiceExt;
 use uuid::Uuid;
 
-use crate::json::tests::bare_job;
+use crate::json::tests::{bare_host, bare_job};
 use crate::{Coming, Door, FoundContent, OwnSocket, Pieces, Replies, SitePages, Who, router};
 
 /// A grid that answers from a script, as fast as its answers are taken.
@@ -146,4 +146,45 @@ async fn cancelled_tasks_are_counted_without_being_asked_for_one_by_one() {
 
     let some = post("/api/v1/jobs/7/request", "{\"tasks\": \"1-300\"}");
     assert_eq!(grid.answer(some).await["cancelled"], 300);
+}
+
+/// Ten thousand hosts, a hundred in a reply.
+fn many_hosts(request: &Request) -> Vec<Reply> {
+    let Request::Hosts { names } = request else {
+        unreachable!("nobody asks this here: {request:?}");
+    };
+    assert!(names.is_empty());
+    let host = |number| HostView {
+        id: HostId(number),
+        ..bare_host()
+    };
+    let reply = |first: u32| Reply::Hosts((first..first + 100).map(host).collect());
+    (0..100).map(|place| reply(100 * place)).collect()
+}
+
+#[tokio::test]
+async fn a_page_of_hosts_takes_no_more_replies_than_it_has_hosts() {
+    let grid = Scripted::new(many_hosts);
+    let first = grid.answer(get("/api/v1/hosts?limit=1")).await;
+    assert_eq!(first["hosts"].as_array().unwrap().len(), 1);
+    // One is taken, one more lies in the channel.
+    assert!(grid.taken.load(Ordering::SeqCst) <= 2);
+
+    let mut path = "/api/v1/hosts?limit=1000".to_owned();
+    let mut found = Vec::new();
+    loop {
+        let page = grid.answer(get(&path)).await;
+        let hosts = page["hosts"].as_array().unwrap();
+        found.extend(
+            hosts
+                .iter()
+                .map(|host| host["id"].as_str().unwrap().to_owned()),
+        );
+        let Some(next) = page["next"].as_str() else {
+            break;
+        };
+        path = format!("/api/v1/hosts?limit=1000&after={next}");
+    }
+    let all: Vec<String> = (0..10_000).map(|number| format!("host-{number}")).collect();
+    assert_eq!(found, all);
 }

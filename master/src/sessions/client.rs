@@ -250,6 +250,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
             &Reply::Accuracy(asker.read(crate::store::Reader::accuracy).await?),
         )?,
         Request::HostsWait { hosts } => push(tx, &asker.hosts_wait(hosts).await?)?,
+        Request::Hosts { names } if names.is_empty() => send_hosts(asker, tx).await?,
         Request::Hosts { names } => {
             send_all(tx, &asker.hosts(names).await?, Reply::Hosts).await?;
         }
@@ -378,6 +379,17 @@ async fn send_site((texts, hosts): SiteViews, tx: &mut Response) -> Result<(), N
     // None at all is an answer too.
     if texts.is_empty() && hosts.is_empty() {
         push(tx, &Reply::Site(texts, hosts))?;
+    }
+    Ok(())
+}
+
+/// Sends all hosts, some at a time: whoever has seen enough gives the answer up.
+async fn send_hosts(asker: &Asker, tx: &mut Response) -> Result<(), NoAnswer> {
+    let mut hosts = asker.hosts_after(None).await?;
+    while let Some(last) = hosts.last() {
+        let after = last.id;
+        send_all(tx, &hosts, Reply::Hosts).await?;
+        hosts = asker.hosts_after(Some(after)).await?;
     }
     Ok(())
 }

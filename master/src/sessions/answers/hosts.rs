@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use common::Time;
 use common::host::MAX_HOST_NAME;
 use common::needs::{Label, MAX_LABELS};
 use common::site::SiteScope;
@@ -10,6 +9,7 @@ use common::update::{UpdateOrder, UpdatesView};
 use common::view::{AvailabilityView, HostView};
 use common::wire::client::Reply;
 use common::wire::{Refusal, RefusalCode};
+use common::{HostId, Time};
 
 use crate::core::ask::HostAsk;
 use crate::core::{Forgetting, SiteViews};
@@ -59,13 +59,21 @@ impl Asker {
 
         loop {
             let after = all.last().map(|host: &HostView| host.id);
-            let user = user.clone();
-            let portion = self.hosts_of(HostAsk::Listed { after, user }).await?;
+            let portion = self.hosts_after(after).await?;
             if portion.is_empty() {
                 return Ok(all);
             }
             all.extend(portion);
         }
+    }
+
+    /// Returns the next hosts of a list of all, by number; none after the last.
+    pub(in crate::sessions) async fn hosts_after(
+        &self,
+        after: Option<HostId>,
+    ) -> Result<Vec<HostView>, NoAnswer> {
+        let user = self.only_own();
+        self.hosts_of(HostAsk::Listed { after, user }).await
     }
 
     /// Reads recorded intervals of a host's availability between two times, and the time from which
