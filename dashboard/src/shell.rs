@@ -125,7 +125,7 @@ pub(crate) fn document(
         renewal,
         every_ms: 2_000,
         lost: "The master does not answer. What you see is as it was; it is asked again.",
-        out: "You are not let in any more: open the address that deskgrid dashboard printed.",
+        out: "You are not let in any more: load this page again, which says how one gets in.",
         gone: "This page does not come any more. What you see is as it was; load it again to see why.",
     };
     lay_out(title, &frame, body)

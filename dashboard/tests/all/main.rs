@@ -87,6 +87,16 @@ async fn a_hundred_viewers_cost_the_master_what_one_does() {
 }
 
 #[tokio::test]
+async fn who_is_not_let_in_any_more_is_told_what_helps_at_a_master_and_at_a_gateway() {
+    let pages = pages(&Memory::new(SMALL));
+    let (_, _, text) = fetch(&pages, "/hosts", "").await;
+    let (_, out) = text.split_once("data-out=\"").expect("words for it");
+    let (out, _) = out.split_once('"').expect("their end");
+    assert!(out.contains("load this page again"), "{out}");
+    assert!(!out.contains("deskgrid dashboard"), "{out}");
+}
+
+#[tokio::test]
 async fn a_page_that_has_not_changed_is_not_sent_again() {
     let pages = pages(&Memory::new(SMALL));
     let (_, mark, text) = fetch(&pages, "/hosts", "").await;
