@@ -108,6 +108,8 @@ pub(crate) struct App {
     pub(super) asks: Vec<GridAsk>,
     /// The word for the change that is under way.
     pub(super) changing: &'static str,
+    /// The word for a change whose answer was lost with the connection.
+    pub(super) unsure: Option<&'static str>,
     /// The jobs that were asked for, by slot.
     pub(super) asked: BTreeMap<AskSlot, IdSet>,
     over_now: bool,
@@ -143,6 +145,7 @@ impl App {
             pacer: Pacer::default(),
             asks: Vec::new(),
             changing: "",
+            unsure: None,
             asked: BTreeMap::new(),
             over_now: false,
         }

@@ -100,13 +100,27 @@ impl App {
         if self.lost.is_none() {
             self.lost = Some((self.now.wall, shown(why)));
         }
+        if self.pacer.is_under_way(AskSlot::Change) {
+            let done = self.changing;
+            self.unsure = Some(done);
+            let what = "the connection went before the master said whether that was done";
+            self.say(format!("{what} ({done})"), Tone::Bad);
+        }
         self.pacer.clear();
     }
 
     fn come_back(&mut self, user: String, role: Role) {
         if let Some((since, _)) = self.lost.take() {
             let away = self.now.wall.since(since);
-            self.say(format!("the master is back, after {away}"), Tone::Good);
+            let back = format!("the master is back, after {away}");
+            match self.unsure.take() {
+                None => self.say(back, Tone::Good),
+                Some(done) => {
+                    let unknown =
+                        format!("whether that was done ({done}) is not known: look at it");
+                    self.say(format!("{back}; {unknown}"), Tone::Bad);
+                }
+            }
         }
         self.user = user;
         self.role = role;

@@ -748,6 +748,25 @@ fn a_master_that_goes_away_is_said_and_the_picture_goes_on_when_it_is_back() {
 }
 
 #[test]
+fn a_change_whose_answer_was_lost_with_the_connection_is_said_to_be_unknown() {
+    let mut stage = Stage::with_a_grid();
+    let away = || GridNews::Lost("the connection was closed".to_owned());
+    let back = || GridNews::Back("ann".to_owned(), Role::Admin);
+    stage.press("cy");
+    stage.asked(AskSlot::Change);
+    stage.hear(away());
+    stage.shows(&["before the master said whether that was done (cancelled)"]);
+    stage.at(20);
+    stage.hear(back());
+    stage.shows(&["the master is back", "(cancelled) is not known"]);
+
+    stage.hear(away());
+    stage.hear(back());
+    let lines = stage.lines().join("\n");
+    assert!(!lines.contains("is not known"), "{lines}");
+}
+
+#[test]
 fn a_master_that_is_silent_is_said() {
     let mut stage = Stage::with_a_grid();
     stage.at(2);
