@@ -1,5 +1,6 @@
 //! A client's session: each request on a stream of its own.
 
+use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -173,16 +174,36 @@ async fn conclude(
 
 /// Returns the name of a request, as the audit log and messages have it: `token create`.
 pub(super) fn name(request: &Request) -> String {
-    let text = format!("{request:?}");
-    let name = text.split([' ', '(']).next().unwrap_or_default();
+    let mut name = FirstWord::default();
+    // It ends with an error where there is more than a word.
+    let _ = write!(name, "{request:?}");
     let mut words = String::new();
-    for c in name.chars() {
+    for c in name.0.chars() {
         if c.is_uppercase() && !words.is_empty() {
             words.push(' ');
         }
         words.extend(c.to_lowercase());
     }
     words
+}
+
+/// Takes the first word of a text and refuses the rest: that of a request may be very long.
+#[derive(Default)]
+struct FirstWord(String);
+
+impl Write for FirstWord {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        match text.split_once([' ', '(']) {
+            None => {
+                self.0.push_str(text);
+                Ok(())
+            }
+            Some((end, _)) => {
+                self.0.push_str(end);
+                Err(std::fmt::Error)
+            }
+        }
+    }
 }
 
 #[expect(clippy::too_many_lines, reason = "one arm for each request")]
@@ -557,4 +578,46 @@ async fn watch(
 
 async fn gone(tx: &mut Response) {
     tx.gone().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use common::JobId;
+
+    use super::*;
+
+    #[test]
+    fn a_request_is_named_by_its_first_word() {
+        assert_eq!(name(&Request::TokenList), "token list");
+        assert_eq!(name(&Request::Hello(Versions::ours())), "hello");
+        assert_eq!(name(&Request::Explain { job: JobId(7) }), "explain");
+    }
+
+    #[test]
+    fn what_follows_the_first_word_is_not_written() {
+        /// Something whose content may not be looked at.
+        struct Long;
+
+        impl std::fmt::Debug for Long {
+            fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                unreachable!("it would be very long")
+            }
+        }
+
+        #[derive(Debug)]
+        #[expect(dead_code, reason = "they are only written")]
+        enum Named {
+            Fields { long: Long },
+            Tuple(Long),
+        }
+
+        for (named, first) in [
+            (Named::Fields { long: Long }, "Fields"),
+            (Named::Tuple(Long), "Tuple"),
+        ] {
+            let mut word = FirstWord::default();
+            assert!(write!(word, "{named:?}").is_err());
+            assert_eq!(word.0, first);
+        }
+    }
 }
