@@ -29,7 +29,7 @@ pub use call::Call;
 pub use door::{Coming, Door, Entrance, FoundContent, Pieces, Replies, Who};
 pub use gate::{Gate, Turn};
 pub use problem::Problem;
-pub use router::{SitePages, openapi, router, site};
+pub use router::{SitePages, guarded, openapi, router, site};
 pub use serve::{HttpBounds, serve};
 pub use submit::{JobBody, usual_name};
 pub use ticket::{OwnSocket, TICKET_LIFE, Tickets};

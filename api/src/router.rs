@@ -67,10 +67,17 @@ pub fn site(entrance: Arc<dyn Entrance>, pages: SitePages) -> Router {
 
 /// Puts the checks of every request around what only those who were let in may ask for.
 fn checked(inside: Router, entrance: Arc<dyn Entrance>, files: Router) -> Router {
-    inside
+    let all = inside
         .layer(from_fn_with_state(entrance.clone(), admit))
         .merge(way_in::routes(entrance.clone()))
-        .merge(files)
+        .merge(files);
+    guarded(all, entrance)
+}
+
+/// Puts those checks around `routes` for which nobody has to prove anything: a request names this server,
+/// and comes from no other site's page.
+pub fn guarded(routes: Router, entrance: Arc<dyn Entrance>) -> Router {
+    routes
         .layer(from_fn_with_state(entrance, guard))
         .layer(from_fn(without_body))
 }
@@ -146,4 +153,72 @@ async fn wrong_verb() -> Problem {
         "there is no such verb at this path",
         "GET /api/v1/openapi.json says what there is",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::{Body, to_bytes};
+    use axum::http::{HeaderMap, Request as HttpRequest};
+    use tower::ServiceExt;
+
+    use super::*;
+    use crate::Coming;
+
+    /// The entrance of a server called `here`, which lets nobody in.
+    struct Here;
+
+    impl Entrance for Here {
+        fn is_ours(&self, host: &str) -> bool {
+            host == "here"
+        }
+
+        fn admit<'a>(&'a self, _: &'a HeaderMap) -> Coming<'a, Option<Who>> {
+            Box::pin(async { None })
+        }
+
+        fn way_in(&self) -> &'static str {
+            ""
+        }
+    }
+
+    /// Asks guarded routes; returns the status of the answer, and its text.
+    async fn ask(path: &str, headers: &[(&str, &str)]) -> (StatusCode, String) {
+        let elsewhere = || async { (StatusCode::SERVICE_UNAVAILABLE, "elsewhere") };
+        let routes = Router::new().route("/healthz", get(|| async { "well" }));
+        let guarded = guarded(routes.fallback(elsewhere), Arc::new(Here));
+        let mut request = HttpRequest::get(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+
+        let request = request.body(Body::empty()).unwrap();
+        let answer = guarded.oneshot(request).await.unwrap();
+        let status = answer.status();
+        let bytes = to_bytes(answer.into_body(), 10_000).await.unwrap();
+        (status, String::from_utf8(bytes.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn guarded_routes_say_nothing_under_another_name_or_to_pages_of_other_sites() {
+        let well = ask("/healthz", &[("host", "here")]).await;
+        assert_eq!(well, (StatusCode::OK, "well".to_owned()));
+        let other = ask("/jobs", &[("host", "here")]).await;
+        assert_eq!(other.0, StatusCode::SERVICE_UNAVAILABLE);
+
+        for path in ["/healthz", "/jobs"] {
+            let (status, text) = ask(path, &[("host", "evil.example")]).await;
+            assert_eq!(status, StatusCode::MISDIRECTED_REQUEST, "{path}");
+            assert!(
+                !text.contains("well") && !text.contains("elsewhere"),
+                "{text}"
+            );
+            let foreign = [("host", "here"), ("origin", "http://evil.example")];
+            let (status, text) = ask(path, &foreign).await;
+            assert_eq!(status, StatusCode::FORBIDDEN, "{path}");
+            assert!(
+                !text.contains("well") && !text.contains("elsewhere"),
+                "{text}"
+            );
+        }
+    }
 }

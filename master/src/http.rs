@@ -87,11 +87,12 @@ pub(crate) fn serve_routes(
         head: HEAD,
         patience: config.limits.answer_patience.0,
     };
-    serve_within(place, routes, files, bounds)
+    let of_one = files.http_of(config.http_behind_proxy);
+    serve_within(place, routes, of_one, bounds)
 }
 
-async fn serve_within(place: HttpPlace, routes: Router, files: FileTransfers, bounds: HttpBounds) {
-    let listener = door::HttpListener::new(place.listener, files.http, files.http_of_one);
+async fn serve_within(place: HttpPlace, routes: Router, of_one: usize, bounds: HttpBounds) {
+    let listener = door::HttpListener::new(place.listener, bounds.connections, of_one);
     match place.tls {
         None => api::serve(listener, routes, bounds).await,
         Some(tls) => {
@@ -103,7 +104,7 @@ async fn serve_within(place: HttpPlace, routes: Router, files: FileTransfers, bo
 
 /// Whether the named host is this master: an address (a foreign page cannot be named so), this
 /// machine, or a configured name.
-pub(crate) fn is_ours(named: &str, state: &SessionContext) -> bool {
+pub(crate) fn is_ours(named: &str, config: &Config) -> bool {
     let host = without_port(named);
     let address = host
         .trim_start_matches('[')
@@ -111,11 +112,11 @@ pub(crate) fn is_ours(named: &str, state: &SessionContext) -> bool {
         .parse::<std::net::IpAddr>()
         .is_ok();
     let same = |name: &str| name.eq_ignore_ascii_case(host);
-    let advertised = state.config.advertise.as_deref().map(without_port);
+    let advertised = config.advertise.as_deref().map(without_port);
     address
         || same("localhost")
         || advertised.is_some_and(same)
-        || state.config.http_hosts.iter().any(|name| same(name))
+        || config.http_hosts.iter().any(|name| same(name))
 }
 
 fn without_port(named: &str) -> &str {

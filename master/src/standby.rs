@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use api::{Coming, Entrance, Who};
 use axum::Router;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::routing::get;
 use common::wire::Versions;
 use common::wire::enrol::{Enrol, EnrolReply};
@@ -174,9 +175,10 @@ impl Candidate<'_> {
 
         if let Some(at) = self.config.http {
             let place = http::bind(self.config, at).await?;
+            let entrance = Arc::new(StandbyEntrance(self.config.clone()));
             answers.spawn(http::serve_routes(
                 place,
-                routes(known.clone()),
+                api::guarded(routes(known.clone()), entrance),
                 self.files,
                 self.config,
             ));
@@ -206,6 +208,23 @@ fn reply(known: &StandbyKnowledge, now: Time) -> EnrolReply {
         active: known.active.as_ref().map(|active| active.address.clone()),
         incarnation: Incarnation(u32::try_from(incarnation).unwrap_or(u32::MAX)),
         trouble: known.trouble.clone(),
+    }
+}
+
+/// The entrance meanwhile: it knows the names of this master, and lets nobody in.
+struct StandbyEntrance(Config);
+
+impl Entrance for StandbyEntrance {
+    fn is_ours(&self, host: &str) -> bool {
+        http::is_ours(host, &self.0)
+    }
+
+    fn admit<'a>(&'a self, _: &'a HeaderMap) -> Coming<'a, Option<Who>> {
+        Box::pin(async { None })
+    }
+
+    fn way_in(&self) -> &'static str {
+        "ask the active master"
     }
 }
 

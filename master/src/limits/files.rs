@@ -51,6 +51,16 @@ impl FileTransfers {
         Self::of(usize::try_from(most).unwrap_or(usize::MAX))
     }
 
+    /// Returns the most HTTP connections from one address. Behind a proxy all come from its own, and share
+    /// what there is.
+    pub(crate) fn http_of(self, behind_proxy: bool) -> usize {
+        if behind_proxy {
+            self.http
+        } else {
+            self.http_of_one
+        }
+    }
+
     /// Divides `most` files: half to tunnels, a quarter to content, the rest to the store and all
     /// else.
     fn of(most: usize) -> Self {
@@ -83,5 +93,12 @@ mod tests {
                 "{files:?}"
             );
         }
+    }
+
+    #[test]
+    fn behind_a_proxy_all_who_come_from_its_address_share_every_place() {
+        let files = FileTransfers::of(4_096);
+        assert_eq!(files.http_of(true), files.http);
+        assert!(files.http_of(false) < files.http);
     }
 }

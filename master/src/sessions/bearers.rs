@@ -18,7 +18,7 @@ pub(crate) struct Bearers(pub(crate) Arc<SessionContext>);
 
 impl Entrance for Bearers {
     fn is_ours(&self, host: &str) -> bool {
-        crate::http::is_ours(host, &self.0)
+        crate::http::is_ours(host, &self.0.config)
     }
 
     fn admit<'a>(&'a self, headers: &'a HeaderMap) -> Coming<'a, Option<Who>> {

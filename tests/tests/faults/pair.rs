@@ -301,11 +301,16 @@ impl Pair {
     }
 
     pub(crate) fn page(&self, which: usize, path: &str) -> Option<(String, String)> {
+        self.page_of("localhost", which, path)
+    }
+
+    /// A page of this master, asked for under this name, with its status.
+    pub(crate) fn page_of(&self, host: &str, which: usize, path: &str) -> Option<(String, String)> {
         let mut stream = TcpStream::connect(&self.masters[which].http).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
         stream
             .write_all(
-                format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+                format!("GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n")
                     .as_bytes(),
             )
             .ok()?;

@@ -374,6 +374,19 @@ fn of_two_masters_that_start_at_once_one_is_active_and_one_without_keys_or_conte
 }
 
 #[test]
+fn a_master_that_stands_by_names_the_active_one_under_its_own_name_only() {
+    let Some(pair) = Pair::start() else {
+        return;
+    };
+    pair.until_standing(1);
+    for path in ["/healthz", "/jobs"] {
+        let (status, said) = pair.page_of("evil.example", 1, path).expect("an answer");
+        assert_eq!(status, "421", "{said}");
+        assert!(!said.contains("active master"), "{said}");
+    }
+}
+
+#[test]
 fn a_standby_that_loses_its_database_says_so_and_does_not_take_over() {
     let Some(mut pair) = Pair::prepared() else {
         return;
