@@ -14,7 +14,7 @@ use common::view::OutputView;
 use common::wire::RefusalCode;
 use common::wire::client::{Reply, Request, Submission};
 use common::wire::worker::{Errand, StagedInput, StagedKind};
-use common::{AttemptId, BlobRef, Content, JobId, JobSpec, Outcome, SubmitOptions};
+use common::{AttemptId, BlobRef, JobId, JobSpec, Outcome, SubmitOptions};
 use link::client::unexpected;
 use link::retry::Backoff;
 use link::{Client, LinkError, UnnamedPuts, content};
@@ -29,6 +29,8 @@ use crate::verdict::{self, elsewhere};
 
 /// The bounds of the pauses before something is tried again over a connection that is still there.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// The same while this disk is full: what had come by then is fetched anew.
+const FULL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(600));
 /// The time after which is asked how a job stands of which nothing was told.
 const LOOK: Duration = Duration::from_secs(300);
 /// The most bytes of a job within the request.
@@ -60,6 +62,9 @@ pub(crate) struct CarriedAttempt {
     pub(crate) end: watch::Receiver<bool>,
     /// Whether its start was reported.
     pub(crate) started: bool,
+    /// The files of its result that have come, in the order in which the result names them. They are kept from one
+    /// try to the next.
+    pub(crate) come: Vec<BlobRef>,
 }
 
 /// The reason why an errand does not go on.
@@ -100,6 +105,8 @@ impl CarriedAttempt {
     /// Carries the attempt and reports its end.
     pub(crate) async fn run(mut self) {
         let ending = self.carry().await;
+        // What has come is held for an ending that does not come.
+        self.drop_come(0);
         if let Some(job) = self.job {
             self.shared.standings.forget(job);
         }
@@ -119,6 +126,7 @@ impl CarriedAttempt {
 
         let mut way = self.shared.way.clone();
         let mut pauses = Backoff::new(PAUSES.0, PAUSES.1);
+        let mut while_full = Backoff::new(FULL.0, FULL.1);
         loop {
             let client = tokio::select! {
                 client = way.wait_for(Option::is_some) => client.ok().and_then(|client| client.clone()),
@@ -130,11 +138,22 @@ impl CarriedAttempt {
                 // The bridge ends; the attempt is found again.
                 return std::future::pending().await;
             };
+            let had = self.come.len();
             match self.go(&client).await {
                 Ok(ending) => return ending,
                 Err(Obstacle::Final(outcome)) => return AttemptEnding::bare(outcome),
                 Err(Obstacle::Passing(error)) => {
-                    let pause = pauses.delay();
+                    if self.come.len() > had {
+                        pauses.reset();
+                    }
+                    let pause = match error.is_full() {
+                        true => {
+                            // Of several results that wait for room for the rest of each, none would ever be whole.
+                            self.drop_come(0);
+                            while_full.delay()
+                        }
+                        false => pauses.delay(),
+                    };
                     tracing::warn!(attempt = %self.id(), %error, ?pause, "an attempt does not come on; trying again");
                     let lost = client.connection().closed();
                     let _ = tokio::time::timeout(pause, lost).await;
@@ -394,56 +413,54 @@ impl CarriedAttempt {
 
     /// Brings the results here. They count once all of them are here and verified.
     async fn collect(
-        &self,
+        &mut self,
         client: &Client,
         output: OutputView,
         mut ending: AttemptEnding,
     ) -> Result<AttemptEnding, Obstacle> {
+        let blobs = blobs_of(&output);
         let mut end = self.end.clone();
-        let all = tokio::select! {
-            all = self.collect_into(client, output, &mut ending) => all,
-            () = ends(&mut end) => Err(Obstacle::Final(Outcome::Stopped)),
-        };
-        // What has come is held for an ending that does not come.
-        match all {
-            Ok(()) => Ok(ending),
-            Err(obstacle) => {
-                self.shared.desk.release(&ending);
-                Err(obstacle)
-            }
+        tokio::select! {
+            come = self.fetch_rest(client, &blobs) => come?,
+            () = ends(&mut end) => return Err(Obstacle::Final(Outcome::Stopped)),
         }
-    }
 
-    async fn collect_into(
-        &self,
-        client: &Client,
-        output: OutputView,
-        ending: &mut AttemptEnding,
-    ) -> Result<(), Obstacle> {
         ending.warnings = output.warnings;
-
-        for (from, to) in [
-            (output.stdout.0, &mut ending.stdout),
-            (output.stderr.0, &mut ending.stderr),
-        ] {
-            if let Content::Blob(blob) = from.content {
-                self.fetch(client, blob).await?;
-            }
-            *to = from;
-        }
-        for file in output.files {
-            self.fetch(client, file.blob).await?;
-            ending.outputs.push(common::attempt::OutputFile {
+        ending.stdout = output.stdout.0;
+        ending.stderr = output.stderr.0;
+        let files = output.files.into_iter();
+        ending.outputs = files
+            .map(|file| common::attempt::OutputFile {
                 path: file.path,
                 blob: file.blob,
                 executable: file.executable,
-            });
+            })
+            .collect();
+        // From here on the ending holds them.
+        self.come.clear();
+        Ok(ending)
+    }
+
+    /// Brings those of these contents that have not come yet.
+    async fn fetch_rest(&mut self, client: &Client, blobs: &[BlobRef]) -> Result<(), Obstacle> {
+        let pairs = self.come.iter().zip(blobs);
+        let same = pairs.take_while(|(come, blob)| come == blob).count();
+        self.drop_come(same);
+        for blob in &blobs[same..] {
+            self.fetch(client, *blob).await?;
         }
         Ok(())
     }
 
+    /// Removes what has come of the result but for the first `kept` files.
+    fn drop_come(&mut self, kept: usize) {
+        let dropped = self.come.split_off(kept.min(self.come.len()));
+        let hashes: Vec<BlobHash> = dropped.iter().map(|blob| blob.hash).collect();
+        self.shared.desk.release(&hashes);
+    }
+
     /// Brings one content to where results wait for the master, verified and durable.
-    async fn fetch(&self, client: &Client, blob: BlobRef) -> Result<(), Obstacle> {
+    async fn fetch(&mut self, client: &Client, blob: BlobRef) -> Result<(), Obstacle> {
         // What came before a break is found again under this name.
         let AttemptId { task, number, .. } = self.id();
         let name = format!("{task}-{number}-{}", blob.hash);
@@ -466,10 +483,16 @@ impl CarriedAttempt {
             removed.map(|()| kept)
         });
         match kept.await {
-            Ok(kept) if kept == blob => Ok(()),
-            Ok(_) => Err(Obstacle::Passing(LinkError::Closed(
-                "a result was damaged on this host".to_owned(),
-            ))),
+            Ok(kept) if kept == blob => {
+                self.come.push(kept);
+                Ok(())
+            }
+            Ok(damaged) => {
+                self.shared.desk.release(&[damaged.hash]);
+                Err(Obstacle::Passing(LinkError::Closed(
+                    "a result was damaged on this host".to_owned(),
+                )))
+            }
             Err(error) => {
                 let place = &self.shared.incoming;
                 let error = LinkError::file("cannot keep a result in", place)(error);
@@ -477,6 +500,14 @@ impl CarriedAttempt {
             }
         }
     }
+}
+
+/// Returns the contents of a result, in the order in which it names them.
+fn blobs_of(output: &OutputView) -> Vec<BlobRef> {
+    let streams = [&output.stdout.0, &output.stderr.0];
+    let streams = streams.into_iter().filter_map(|stream| stream.content.blob());
+    let files = output.files.iter().map(|file| file.blob);
+    streams.chain(files).collect()
 }
 
 /// Makes the [`Submission`] of a job, beside the request if it is long.

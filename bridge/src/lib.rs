@@ -210,6 +210,7 @@ impl Executor for BridgeExecutor {
             job,
             end,
             started: false,
+            come: Vec::new(),
         };
         tokio::spawn(errand.run());
     }

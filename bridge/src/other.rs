@@ -2,6 +2,7 @@
 //! stand there.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,7 +16,7 @@ use common::wire::RefusalCode;
 use common::wire::client::{Reply, Request};
 use link::client::{Replies, unexpected};
 use link::retry::Backoff;
-use link::{Client, LinkError, Validity, renewal};
+use link::{Client, Identity, LinkError, renewal};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use worker::delegate::{Desk, Report};
@@ -26,10 +27,8 @@ const AWAY: Duration = Duration::from_secs(5);
 const AGAIN: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 /// The same where it refuses this user.
 const REFUSED: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(100));
-/// The pause before a stream is begun anew that events were missing from.
+/// The pause before jobs are looked up whose events may be missing.
 const AFTER_LAG: Duration = Duration::from_secs(1);
-/// The shortest time until a connection is made anew so that the certificate is renewed.
-const RENEWED: Duration = Duration::from_secs(600);
 
 /// The state of a job, as far as a bridge needs to know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,6 +57,11 @@ impl Standings {
             .entry(job)
             .or_insert_with(|| watch::Sender::new(JobStanding::Waits));
         told.subscribe()
+    }
+
+    /// Returns the jobs that somebody waits for.
+    fn watched(&self) -> Vec<JobId> {
+        self.lock().keys().copied().collect()
     }
 
     /// Nobody waits for a job any more.
@@ -95,7 +99,7 @@ pub(crate) async fn keep(
     let mut told: Option<String> = None;
     loop {
         let error = match open(&home, &label).await {
-            Ok((client, news)) => {
+            Ok((client, identity, news)) => {
                 pauses.reset();
                 refused.reset();
                 tracing::info!(user = client.user(), "connected to the other grid");
@@ -104,14 +108,14 @@ pub(crate) async fn keep(
                     desk.report(Report::Away(None));
                 }
 
-                let ended = listen(&home, news, &standings).await;
+                let ended = tokio::select! {
+                    ended = listen(&client, news, &standings) => ended,
+                    never = keep_renewed(&home, &client, identity) => never,
+                };
                 way.send_replace(None);
                 client.close().await;
                 lost = Instant::now();
-                match ended {
-                    Ok(()) => continue,
-                    Err(error) => error,
-                }
+                ended
             }
             Err(error) => error,
         };
@@ -131,8 +135,8 @@ pub(crate) async fn keep(
 }
 
 /// Connects, and begins to follow.
-async fn open(home: &Path, label: &Label) -> Result<(Client, Replies), LinkError> {
-    let (client, _) = Client::enter(home).await?;
+async fn open(home: &Path, label: &Label) -> Result<(Client, Identity, Replies), LinkError> {
+    let (client, identity) = Client::enter(home).await?;
     let following = Following {
         jobs: Some(Selector::Labelled([label.clone()].into())),
         wait: true,
@@ -141,44 +145,59 @@ async fn open(home: &Path, label: &Label) -> Result<(Client, Replies), LinkError
     let mut news = client.stream(&Request::Follow(following)).await?;
     // What happens from this answer on is told.
     match news.next().await? {
-        Some(Reply::Events(_)) => Ok((client, news)),
+        Some(Reply::Events(_)) => Ok((client, identity, news)),
         other => Err(unexpected(other.as_ref())),
     }
 }
 
-/// Takes news until the connection is gone, events are missing, or the certificate is to be renewed.
-async fn listen(home: &Path, mut news: Replies, standings: &Standings) -> Result<(), LinkError> {
-    let identity = link::Identity::load(home)?;
-    let due = Validity::of(&identity.certificate)
-        .map(|validity| renewal::until_due(validity, renewal::now_s()))?;
-    let renew = tokio::time::sleep(due.max(RENEWED));
-    tokio::pin!(renew);
+/// Renews the certificate whenever that is due, over the connection that stands: results are on their way there.
+/// Never ends.
+async fn keep_renewed(home: &Path, client: &Client, mut identity: Identity) -> LinkError {
+    let taken = |_: &Identity| ControlFlow::Continue(());
+    renewal::keep_renewed(home, client.connection(), &mut identity, taken).await;
+    std::future::pending().await
+}
 
+/// Takes news until the connection is gone; returns why it is.
+async fn listen(client: &Client, mut news: Replies, standings: &Standings) -> LinkError {
     loop {
-        let reply = tokio::select! {
-            reply = news.next() => reply?,
-            () = &mut renew => return Ok(()),
-        };
-        let page = match reply {
-            Some(Reply::Events(page)) => page,
-            // How jobs stand is asked for anew over the next connection.
-            Some(Reply::Lagged { .. }) => {
-                tokio::time::sleep(AFTER_LAG).await;
-                return Ok(());
-            }
-            Some(other) => return Err(unexpected(Some(&other))),
-            None => return Err(LinkError::Closed("it tells nothing more".to_owned())),
-        };
-        for told in page.events {
-            match told.event {
-                GridEvent::TaskRunning { attempt, .. } => {
-                    standings.note(attempt.task.job, JobStanding::Runs);
-                }
-                GridEvent::JobSettled { job, .. } => standings.note(job, JobStanding::Settled),
-                _ => {}
-            }
+        if let Err(error) = take(client, &mut news, standings).await {
+            return error;
         }
     }
+}
+
+/// Takes the next news. Where events are missing, it asks over the same connection how each job stands that somebody
+/// waits for.
+async fn take(
+    client: &Client,
+    news: &mut Replies,
+    standings: &Standings,
+) -> Result<(), LinkError> {
+    let page = match news.next().await? {
+        Some(Reply::Events(page)) => page,
+        Some(Reply::Lagged { .. }) => {
+            tokio::time::sleep(AFTER_LAG).await;
+            for job in standings.watched() {
+                let now = standing(client, job).await?;
+                standings.note(job, now.unwrap_or(JobStanding::Settled));
+            }
+            return Ok(());
+        }
+        Some(other) => return Err(unexpected(Some(&other))),
+        None => return Err(LinkError::Closed("it tells nothing more".to_owned())),
+    };
+
+    for told in page.events {
+        match told.event {
+            GridEvent::TaskRunning { attempt, .. } => {
+                standings.note(attempt.task.job, JobStanding::Runs);
+            }
+            GridEvent::JobSettled { job, .. } => standings.note(job, JobStanding::Settled),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// No replies where there is nothing to reply of: a job that was removed.

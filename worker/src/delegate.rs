@@ -130,10 +130,9 @@ impl Desk {
         self.blobs.add(file)
     }
 
-    /// Removes files of a result that were [kept](Self::keep) and are of no use.
-    pub fn release(&self, ending: &AttemptEnding) {
-        let hashes: Vec<BlobHash> = ending.blobs().collect();
-        self.blobs.release(&hashes);
+    /// Removes files of a result that were [kept](Self::keep) and are of no use, each once for each time.
+    pub fn release(&self, hashes: &[BlobHash]) {
+        self.blobs.release(hashes);
     }
 }
 

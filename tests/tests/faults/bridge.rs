@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use common::BlobRef;
+use common::content::BlobHash;
 use serde_json::Value;
 use tests::{Grid, Http, Started, eventually};
 
@@ -384,6 +386,53 @@ fn results_wait_at_the_bridge_while_the_first_grid_is_away() {
     bridged.start_again();
     bridged.from.start_master();
     tasks.expect_once(&bridged, 2);
+}
+
+#[test]
+fn what_has_come_of_a_result_stays_over_breaks_and_only_the_rest_is_fetched() {
+    let mut bridged = Bridged::start(1, 1);
+    let go = bridged.to.dir().join("go");
+    let script = format!(
+        "until test -e {}; do sleep 0.05; done; seq 500000 > a; echo small > b",
+        go.display()
+    );
+    let words = ["--output-file", "a", "--output-file", "b", "--"];
+    let command = ["sh", "-c", &script];
+    let job = bridged.from.submit(words.iter().chain(&command));
+    bridged.until_there("running", 1);
+
+    // The second file cannot come: a directory is where it is to be written.
+    let hash = BlobHash(*blake3::hash(b"small\n").as_bytes());
+    let path = bridged.dir().join(format!("incoming/{job}.1-1-{hash}"));
+    let stands_there = link::content::part_of(&path, &BlobRef { hash, size: 6 });
+    fs::create_dir(&stands_there).expect("a directory can be made");
+    fs::write(&go, "").expect("a file can be written");
+    let until_tried = |times: usize| {
+        eventually(&format!("it was tried {times} times"), LONG, || {
+            let said = fs::read_to_string(bridged.to.dir().join("bridge.log")).ok()?;
+            let failed = said.matches("an attempt does not come on").count();
+            (failed >= times).then_some(())
+        });
+    };
+    until_tried(1);
+
+    // The other grid has the first file no more: whoever fetches it anew gets no result.
+    let whole: String = (1..=500_000).map(|n| format!("{n}\n")).collect();
+    let first = blake3::hash(whole.as_bytes()).to_string();
+    let content = bridged.to.state("admin").join("master/content");
+    fs::remove_file(content.join(&first[..2]).join(&first[2..])).expect("the result is there");
+    until_tried(3);
+
+    // Neither is anything begun anew after a connection that has broken off.
+    bridged.to.kill_master();
+    bridged.to.start_master();
+    fs::remove_dir(&stands_there).expect("it is there");
+    bridged.wait(&job, 0);
+    let fetched = bridged.from.fetch(&job, "results");
+    let [a, b] = ["a", "b"].map(|name| fs::read(&files_named(&fetched, name)[0]));
+    assert_eq!(a.expect("it was fetched"), whole.as_bytes());
+    assert_eq!(b.expect("it was fetched"), b"small\n");
+    assert_eq!(bridged.jobs_there().len(), 1, "it was computed once");
 }
 
 #[test]

@@ -367,7 +367,8 @@ impl<E: Executor> DelegateShell<E> {
             |output| matches!(output, EngineOutput::Keep(completion) if completion.attempt == id),
         );
         if !wanted {
-            self.desk.release(&left);
+            let hashes: Vec<_> = left.blobs().collect();
+            self.desk.release(&hashes);
             self.executor.forget(id);
         }
         outputs.append(&mut told);
