@@ -55,7 +55,10 @@ use states::{
     a_state_larger_than_a_worker_saves_is_gone_on_from_as_far_as_its_disk_allows,
     a_state_whose_copy_on_this_host_is_damaged_is_fetched_again,
 };
-use update::an_order_to_end_counts_while_the_worker_leaves_for_a_new_program;
+use update::{
+    a_program_that_the_master_cannot_give_for_a_while_is_fetched_once_it_can,
+    an_order_to_end_counts_while_the_worker_leaves_for_a_new_program,
+};
 use worker::{Choice, Config, WorkerError};
 
 /// As which the program is a worker that waits to be killed.
@@ -103,6 +106,7 @@ const TESTS: &[(&str, Test)] = tests![
     settings_are_kept_before_they_are_answered_and_told_to_masters_that_know_of_them,
     of_settings_in_a_row_the_last_ones_hold_and_are_answered_last,
     settings_that_come_faster_than_they_can_be_read_do_not_pile_up,
+    a_program_that_the_master_cannot_give_for_a_while_is_fetched_once_it_can,
     an_order_to_end_counts_while_the_worker_leaves_for_a_new_program,
 ];
 

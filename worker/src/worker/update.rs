@@ -2,12 +2,16 @@
 //! program tried once no task runs, or tasks have had their time. What may be taken is decided in [`crate::update`].
 
 use std::path::Path;
+use std::time::Duration;
 
+use common::BlobRef;
 use common::update::{
     SignedUpdate, UpdateAnswer, UpdateKey, UpdateReport, UpdateStanding, UpdateStatement,
 };
 use common::wire::UPDATE_VERSION;
 use common::wire::worker::ToMaster;
+use link::LinkError;
+use link::retry::Backoff;
 use tokio::time::Instant;
 
 use super::{LoopInput, Shell};
@@ -16,6 +20,9 @@ use crate::config::Config;
 use crate::update::{
     ProgramDir, TakenProgram, TakenPrograms, admit, keeper, key_of, other_content, running,
 };
+
+/// The bounds of the pauses before a program is fetched again that did not come.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
 
 /// The end of the work on one offer.
 #[derive(Debug)]
@@ -238,15 +245,7 @@ async fn fetch(
     });
     let here = here.await.map_err(|_| None)?.map_err(Some)?;
     if !here {
-        let fetched = link::content::fetch_file(connection, blob, &dir.path_of(&blob.hash)).await;
-        if let Err(error) = fetched {
-            tracing::warn!(%error, "a new program did not come");
-            let lasting = matches!(
-                error,
-                link::LinkError::File { .. } | link::LinkError::Refused(_)
-            );
-            return Err(lasting.then(|| format!("it could not be fetched: {error}")));
-        }
+        fetch_content(connection, dir, blob).await?;
     }
 
     // The bytes that are on the disk now are those that were signed.
@@ -254,4 +253,30 @@ async fn fetch(
     let whole = tokio::task::spawn_blocking(move || at.sound(&blob));
     whole.await.map_err(|_| None)?.map_err(Some)?;
     dir.ready(of).await.map_err(Some)
+}
+
+/// Brings the content of a program from the master. What passes, such as storage that does not answer the master, is tried
+/// again as long as the connection stands: the master offers a program seldom.
+async fn fetch_content(
+    connection: &link::Connection,
+    dir: &ProgramDir,
+    blob: BlobRef,
+) -> Result<(), Option<String>> {
+    let path = dir.path_of(&blob.hash);
+    let mut pauses = Backoff::new(PAUSES.0, PAUSES.1);
+    loop {
+        let Err(error) = link::content::fetch_file(connection, blob, &path).await else {
+            return Ok(());
+        };
+        let refused = matches!(error, LinkError::File { .. } | LinkError::Refused(_));
+        if refused && !error.passing() {
+            return Err(Some(format!("it could not be fetched: {error}")));
+        }
+
+        let pause = pauses.delay();
+        tracing::warn!(%error, ?pause, "a new program did not come; trying again");
+        if tokio::time::timeout(pause, connection.closed()).await.is_ok() {
+            return Err(None);
+        }
+    }
 }

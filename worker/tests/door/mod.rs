@@ -7,6 +7,8 @@ use std::fs;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use common::attempt::{Completion, HeldAttempt, Phase};
@@ -15,6 +17,7 @@ use common::needs::Demand;
 use common::token::Role;
 use common::wire::stream::Open;
 use common::wire::worker::{Assignment, Command, Errand, ToMaster, ToWorker};
+use common::wire::{Refusal, RefusalCode};
 use common::{AttemptId, HostId, Incarnation, JobId, Span, TaskId};
 use link::content::SendPace;
 use link::identity::LinkInfo;
@@ -34,6 +37,8 @@ pub(crate) struct Master {
     pub(crate) dir: tempfile::TempDir,
     pub(crate) identity: Identity,
     pub(crate) blobs: BlobStore,
+    /// So many further fetches are answered as by a master whose storage is away.
+    pub(crate) away: Arc<AtomicU32>,
     pub(crate) sessions: mpsc::UnboundedReceiver<(quinn::Connection, Channel)>,
 }
 
@@ -70,7 +75,8 @@ impl Master {
         };
         let blobs = BlobStore::open(&dir.path().join("blobs")).unwrap();
         let (tell, sessions) = mpsc::unbounded_channel();
-        tokio::spawn(accept(endpoint, blobs.clone(), tell));
+        let away = Arc::new(AtomicU32::new(0));
+        tokio::spawn(accept(endpoint, (blobs.clone(), away.clone()), tell));
 
         Self {
             dir,
@@ -83,6 +89,7 @@ impl Master {
                 update_key: None,
             },
             blobs,
+            away,
             sessions,
         }
     }
@@ -228,22 +235,31 @@ impl Worker {
 
 pub(crate) async fn accept(
     endpoint: quinn::Endpoint,
-    blobs: BlobStore,
+    (blobs, away): (BlobStore, Arc<AtomicU32>),
     tell: mpsc::UnboundedSender<(quinn::Connection, Channel)>,
 ) {
     while let Some(incoming) = endpoint.accept().await {
         let blobs = blobs.clone();
+        let away = away.clone();
         let tell = tell.clone();
         tokio::spawn(async move {
             let connection = incoming.await.unwrap();
             while let Ok((tx, rx)) = connection.accept_bi().await {
                 let mut channel = Channel::new(tx, rx);
                 let blobs = blobs.clone();
+                let away = away.clone();
                 let tell = tell.clone();
                 let connection = connection.clone();
                 tokio::spawn(async move {
                     match channel.rx.expect().await {
                         Ok(Open::Control) => drop(tell.send((connection, channel))),
+                        Ok(Open::Get { .. }) if is_away(&away) => {
+                            let what = "the storage does not answer";
+                            let refusal = Refusal::new(RefusalCode::Unavailable, what, "");
+                            link::content::refuse_get(channel.tx, refusal)
+                                .await
+                                .unwrap();
+                        }
                         Ok(Open::Get { hash, offset, .. }) => {
                             link::content::serve_get(
                                 &blobs,
@@ -270,6 +286,13 @@ pub(crate) async fn accept(
             }
         });
     }
+}
+
+/// Whether one more fetch is answered as by a master whose storage is away.
+fn is_away(away: &AtomicU32) -> bool {
+    let fewer = |left: u32| left.checked_sub(1);
+    away.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer)
+        .is_ok()
 }
 
 pub(crate) fn authority() -> (CertificateDer<'static>, Issuer<'static, KeyPair>) {

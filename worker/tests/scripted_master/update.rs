@@ -1,10 +1,59 @@
-//! A new program from the master, and an order to end that comes while the worker leaves for it.
+//! A new program from the master: one that does not come at once, and an order to end that comes while the worker leaves
+//! for it.
+
+use std::sync::atomic::Ordering;
 
 use common::update::{ProgramVersion, UpdateStanding, UpdateStatement};
 use link::signing::UpdateSigner;
 use worker::WorkerEnd;
 
 use super::*;
+
+impl Master {
+    /// The offer of a program that is here.
+    fn offer(&self, signer: &UpdateSigner) -> ToWorker {
+        let program = self
+            .blobs
+            .add_reader(&b"#!/bin/sh\necho deskgrid 99.0.0\n"[..]);
+        let platform = format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH);
+        let update = signer.sign(&UpdateStatement {
+            platform: platform.parse().unwrap(),
+            version: ProgramVersion(99, 0, 0),
+            blob: program.unwrap(),
+            downgrade: None,
+        });
+        ToWorker::Update(Box::new(update))
+    }
+}
+
+impl Worker {
+    /// The first answer to an offer.
+    async fn answer_to(&mut self, offer: ToWorker) -> UpdateStanding {
+        self.control.tx.send(&offer).await.unwrap();
+        self.until(|message| match message {
+            ToMaster::Update(answer) => Some(answer.standing),
+            _ => None,
+        })
+        .await
+    }
+}
+
+pub(super) async fn a_program_that_the_master_cannot_give_for_a_while_is_fetched_once_it_can() {
+    let mut master = Master::new();
+    let signer = UpdateSigner::read(&UpdateSigner::make().unwrap()).unwrap();
+    let (_stop, run) = master.start_as(Config {
+        update_key: signer.key().to_string(),
+        ..config()
+    });
+    let mut worker = master.welcome(vec![]).await;
+
+    master.away.store(2, Ordering::SeqCst);
+    let offer = master.offer(&signer);
+    assert_eq!(worker.answer_to(offer).await, UpdateStanding::Ready);
+    assert_eq!(master.away.load(Ordering::SeqCst), 0);
+    // It holds no task, and leaves for the program.
+    assert!(within(run).await.unwrap().is_ok());
+}
 
 pub(super) async fn an_order_to_end_counts_while_the_worker_leaves_for_a_new_program() {
     let mut master = Master::new();
@@ -27,23 +76,8 @@ pub(super) async fn an_order_to_end_counts_while_the_worker_leaves_for_a_new_pro
     worker.assign(vec![sh(1, &script)]).await;
     pid(&place("runs")).await;
 
-    let program = master
-        .blobs
-        .add_reader(&b"#!/bin/sh\necho deskgrid 99.0.0\n"[..]);
-    let platform = format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH);
-    let update = signer.sign(&UpdateStatement {
-        platform: platform.parse().unwrap(),
-        version: ProgramVersion(99, 0, 0),
-        blob: program.unwrap(),
-        downgrade: None,
-    });
-    let update = ToWorker::Update(Box::new(update));
-    worker.control.tx.send(&update).await.unwrap();
-    let standing = worker.until(|message| match message {
-        ToMaster::Update(answer) => Some(answer.standing),
-        _ => None,
-    });
-    assert_eq!(standing.await, UpdateStanding::Ready);
+    let offer = master.offer(&signer);
+    assert_eq!(worker.answer_to(offer).await, UpdateStanding::Ready);
 
     // Its task has been asked to make way.
     pid(&told).await;
