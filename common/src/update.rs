@@ -104,7 +104,8 @@ pub struct UpdateAnswer {
 /// What has become of a [`SignedUpdate`] on a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UpdateStanding {
-    /// It is there and checked; the worker starts it once its tasks let it.
+    /// It is there and checked; the worker starts it once its tasks let it. Said once more by a worker that leaves for it now:
+    /// then no `ToMaster::Closing` follows.
     Ready,
     /// It runs, and has reached the master.
     Runs,

@@ -417,7 +417,7 @@ impl Shell {
         }
 
         // Whoever asks while it leaves for a new program does not mean that program to start.
-        let leaves = self.update.leaves();
+        let leaves = self.leaves_for_program(asked);
         let leave = self.leave();
         tokio::pin!(leave);
         tokio::select! {

@@ -57,6 +57,7 @@ use states::{
 };
 use update::{
     a_program_that_the_master_cannot_give_for_a_while_is_fetched_once_it_can,
+    a_worker_that_leaves_for_a_new_program_says_that_it_is_ready_as_its_last_word,
     an_order_to_end_counts_while_the_worker_leaves_for_a_new_program,
 };
 use worker::{Choice, Config, WorkerError};
@@ -107,6 +108,7 @@ const TESTS: &[(&str, Test)] = tests![
     of_settings_in_a_row_the_last_ones_hold_and_are_answered_last,
     settings_that_come_faster_than_they_can_be_read_do_not_pile_up,
     a_program_that_the_master_cannot_give_for_a_while_is_fetched_once_it_can,
+    a_worker_that_leaves_for_a_new_program_says_that_it_is_ready_as_its_last_word,
     an_order_to_end_counts_while_the_worker_leaves_for_a_new_program,
 ];
 

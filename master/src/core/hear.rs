@@ -158,7 +158,10 @@ impl Core {
             ToMaster::Owner(owner) => {
                 self.on_event(host, session, Event::OwnerChanged { host, owner })
             }
-            ToMaster::Closing => self.on_event(host, session, Event::HostClosing { host }),
+            ToMaster::Closing => {
+                self.stays(host, session);
+                self.on_event(host, session, Event::HostClosing { host })
+            }
             ToMaster::Leaving => self.on_leaving(host, session),
             ToMaster::Recorded { last, stretches } => {
                 self.on_recorded(host, session, last, &stretches)

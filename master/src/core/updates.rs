@@ -3,7 +3,7 @@
 
 mod orders;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use common::content::BlobHash;
 use common::update::{UpdateAnswer, UpdateKey, UpdateStanding, UpdateStatement};
@@ -35,6 +35,8 @@ pub(super) struct UpdateBook {
     began: Time,
     /// The hosts that have connected to this master.
     sightings: BTreeMap<HostId, Sighting>,
+    /// The hosts that leave for a program, or have: they have said that they are ready, and nothing since.
+    leaving: BTreeSet<HostId>,
     /// The times at which hosts were heard of by the masters before.
     heard: BTreeMap<HostId, Time>,
     /// The times of the last lines that hosts wrote to the audit log.
@@ -56,6 +58,8 @@ struct Rollout {
     hosts: BTreeMap<HostId, StoredProgress>,
     /// The hosts that were offered it once more, and when.
     again: BTreeMap<HostId, Time>,
+    /// The hosts that have failed since they were away: the master's word, not theirs.
+    missing: BTreeSet<HostId>,
     /// What it waits for.
     waits: String,
     /// The time at which it was last looked at.
@@ -71,6 +75,7 @@ impl Rollout {
             statement,
             hosts: BTreeMap::new(),
             again: BTreeMap::new(),
+            missing: BTreeSet::new(),
             waits: String::new(),
             looked: Time::default(),
             stirred: true,
@@ -157,6 +162,7 @@ impl Core {
         };
         let sighting = Sighting { version, presence };
         self.updates.sightings.insert(id, sighting);
+        self.updates.leaving.remove(&id);
         let platform = self.platform_of(id);
         let Some(rollout) = self.updates.rollouts.get_mut(&platform) else {
             return;
@@ -167,6 +173,10 @@ impl Core {
             Some((HostProgress::Offered | HostProgress::Ready, _)) => !rollout.is_stopped(),
             // A newer package wins over a downgrade.
             Some((HostProgress::Runs(_), _)) => {
+                !rollout.is_stopped() && rollout.statement.downgrade.is_none()
+            }
+            // It was only away.
+            Some((HostProgress::Failed(_), _)) if rollout.missing.contains(&id) => {
                 !rollout.is_stopped() && rollout.statement.downgrade.is_none()
             }
             _ => false,
@@ -180,6 +190,13 @@ impl Core {
     fn platform_of(&self, id: HostId) -> String {
         let host = self.hosts.get(&id);
         host.map_or_else(String::new, super::hosts::Host::platform_name)
+    }
+
+    /// A worker that closes is still there: a task may hold it, though it has a new program.
+    pub(super) fn stays(&mut self, id: HostId, session: SessionId) {
+        if self.is_current(id, session) {
+            self.updates.leaving.remove(&id);
+        }
     }
 
     /// Takes a host's [`UpdateAnswer`] to a new program.
@@ -201,6 +218,10 @@ impl Core {
             return Ok(());
         };
 
+        match standing {
+            UpdateStanding::Ready => self.updates.leaving.insert(id),
+            _ => self.updates.leaving.remove(&id),
+        };
         let progress = match standing {
             UpdateStanding::Ready => HostProgress::Ready,
             UpdateStanding::Runs => HostProgress::Runs(self.finished_on(id)),
@@ -221,8 +242,9 @@ impl Core {
         let Some(rollout) = self.updates.rollouts.get_mut(platform) else {
             return Ok(());
         };
+        let is_back = rollout.missing.contains(&id) && matches!(progress, HostProgress::Runs(_));
         let before = rollout.hosts.get(&id);
-        if before.is_some_and(|before| !may_follow(before, &progress, self.now)) {
+        if before.is_some_and(|before| !is_back && !may_follow(before, &progress, self.now)) {
             return Ok(());
         }
 
@@ -235,6 +257,7 @@ impl Core {
         let noted = (progress, self.now);
         self.store.set_rollout_host(platform, id, &noted)?;
         rollout.hosts.insert(id, noted);
+        rollout.missing.remove(&id);
         rollout.stirred = true;
         let version = rollout.statement.version;
 
@@ -250,7 +273,7 @@ impl Core {
 
     /// Takes the next steps of the rollouts that go on, or are done and may have more hosts now.
     pub(super) fn roll_on(&mut self) -> Result<(), StoreError> {
-        self.look_at_hosts();
+        self.look_at_hosts()?;
         let now = self.now;
         let rollouts = self.updates.rollouts.iter();
         let platforms: Vec<String> = rollouts
@@ -265,7 +288,7 @@ impl Core {
     }
 
     /// Notes which hosts have gone.
-    fn look_at_hosts(&mut self) {
+    fn look_at_hosts(&mut self) -> Result<(), StoreError> {
         let here = |sighting: &Sighting| matches!(sighting.presence, HostPresence::Here { .. });
         let sightings = self.updates.sightings.iter();
         let gone: Vec<HostId> = sightings
@@ -277,7 +300,30 @@ impl Core {
             if let Some(sighting) = self.updates.sightings.get_mut(&id) {
                 sighting.presence = HostPresence::Away(self.now);
             }
+            if !self.updates.leaving.contains(&id) {
+                self.was_switched_off(id)?;
+            }
         }
+        Ok(())
+    }
+
+    /// A host is gone that did not leave for a new program. If it waited for its tasks with one, it starts as one that was
+    /// offered it: its owner went home.
+    fn was_switched_off(&mut self, id: HostId) -> Result<(), StoreError> {
+        let platform = self.platform_of(id);
+        let Some(rollout) = self.updates.rollouts.get_mut(&platform) else {
+            return Ok(());
+        };
+        if !matches!(rollout.hosts.get(&id), Some((HostProgress::Ready, _))) {
+            return Ok(());
+        }
+
+        let noted = (HostProgress::Offered, self.now);
+        self.store.set_rollout_host(&platform, id, &noted)?;
+        rollout.hosts.insert(id, noted);
+        rollout.again.remove(&id);
+        rollout.stirred = true;
+        Ok(())
     }
 
     /// Takes the next steps of a rollout.
@@ -347,7 +393,14 @@ impl Core {
             let update = rollout.stored.update.clone();
             self.mail(id).update = Some(update);
         }
-        self.progressed(platform, id, progress)
+        self.progressed(platform, id, progress)?;
+
+        if let (RolloutStep::Missing(_), Some(rollout)) =
+            (step, self.updates.rollouts.get_mut(platform))
+        {
+            rollout.missing.insert(id);
+        }
+        Ok(())
     }
 
     /// Takes a [`RolloutStep`] about the whole rollout; returns whether another may follow.

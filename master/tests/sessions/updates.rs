@@ -133,6 +133,27 @@ async fn a_host_that_connects_again_is_asked_whether_it_still_runs_the_program()
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_is_switched_off_while_tasks_hold_it_is_offered_the_program_again() {
+    let master = Master::start().await;
+    let admin = master.admin().await;
+    let (update, hash) = signed(&admin, b"a program").await;
+    let pc = master.enrol(Role::Worker, "pc").await;
+    let mut worker = master.worker(&pc, Vec::new()).await;
+    order(&admin, start(update.clone())).await;
+    worker.program().await;
+    worker.says(hash, UpdateStanding::Ready).await;
+    worker.control.tx.send(&ToMaster::Closing).await.unwrap();
+    until(&admin, |rollout| rollout.hosts[0].state == "ready").await;
+
+    within(worker.connection.close("switched off")).await;
+    until(&admin, |rollout| rollout.hosts[0].state == "offered").await;
+    let mut again = master.worker(&pc, Vec::new()).await;
+    assert_eq!(again.program().await, update);
+    again.says(hash, UpdateStanding::Runs).await;
+    until(&admin, |rollout| rollout.state == "done").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_master_that_has_just_started_ends_no_rollout_before_hosts_could_come_back() {
     let mut master = Master::start().await;
     let admin = master.admin().await;

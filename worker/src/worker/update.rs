@@ -45,6 +45,8 @@ pub(super) struct UpdateDesk {
     makes_way_at: Option<Instant>,
     /// Whether the worker leaves for it.
     leaves: bool,
+    /// Whether the master that was last reached knows of programs.
+    is_understood: bool,
 }
 
 impl UpdateDesk {
@@ -59,6 +61,7 @@ impl UpdateDesk {
             fetching: None,
             makes_way_at: None,
             leaves: false,
+            is_understood: false,
         }
     }
 
@@ -67,9 +70,10 @@ impl UpdateDesk {
         self.makes_way_at.filter(|at| *at > Instant::now())
     }
 
-    /// Whether the worker leaves for a new program.
-    pub(super) fn leaves(&self) -> bool {
-        self.leaves
+    /// Returns the words about the program that is tried at the next start.
+    fn trial(&self) -> Option<UpdateStatement> {
+        let trial = self.programs.trial.as_ref()?;
+        UpdateStatement::read(&trial.signed.statement).ok()
     }
 
     pub(super) fn report(&self) -> UpdateReport {
@@ -95,14 +99,14 @@ impl Shell {
     /// The worker has reached its master: a program on trial has come up.
     pub(super) fn has_come_up(&mut self, version: u16) {
         let desk = &mut self.update;
+        desk.is_understood = version >= UPDATE_VERSION;
         if desk.makes_way_at.is_some() {
             // The master that was just reached is to send no more tasks, either.
             self.say(ToMaster::Closing);
             return;
         }
 
-        let trial = desk.programs.trial.as_ref();
-        let trial = trial.and_then(|taken| UpdateStatement::read(&taken.signed.statement).ok());
+        let trial = desk.trial();
         let Some(of) = trial.filter(|of| keeper::installed().is_some() && of.version == running())
         else {
             return;
@@ -118,7 +122,7 @@ impl Shell {
             tracing::warn!(%error, "a new program has come up, and that cannot be kept");
             return;
         }
-        if version >= UPDATE_VERSION {
+        if desk.is_understood {
             self.answer_update(&of, UpdateStanding::Runs);
         }
     }
@@ -142,7 +146,10 @@ impl Shell {
             return self.answer_update(&of, UpdateStanding::RolledBack(why));
         }
         if desk.makes_way_at.is_some() {
-            // It is about to start a program; it hears of this one then.
+            // It is about to start a program; it hears of another one then.
+            if desk.trial().is_some_and(|ready| ready == of) {
+                self.waits_with(&of);
+            }
             return;
         }
         if desk.fetching.is_none() {
@@ -195,8 +202,7 @@ impl Shell {
         match kept {
             Ok(()) => {
                 self.update.makes_way_at = Some(Instant::now() + self.update.config.update_wait.0);
-                self.answer_update(&of, UpdateStanding::Ready);
-                self.say(ToMaster::Closing);
+                self.waits_with(&of);
             }
             Err(why) => self.refuse_update(&signed, UpdateStanding::Refused, why),
         }
@@ -210,6 +216,26 @@ impl Shell {
         };
         self.update.leaves = self.engine.machine().holds_nothing() || Instant::now() >= at;
         self.update.leaves
+    }
+
+    /// Says that a program is ready, and that tasks may still hold the worker: it is not the last word before it leaves.
+    fn waits_with(&self, of: &UpdateStatement) {
+        self.answer_update(of, UpdateStanding::Ready);
+        self.say(ToMaster::Closing);
+    }
+
+    /// Whether the worker leaves for a new program now. If so, and nobody has `asked` it to end, that it is ready is its
+    /// last word: a master that does not see it again knows why it went.
+    pub(super) fn leaves_for_program(&self, asked: bool) -> bool {
+        let desk = &self.update;
+        if let Some(of) = desk.trial()
+            && desk.leaves
+            && desk.is_understood
+            && !asked
+        {
+            self.answer_update(&of, UpdateStanding::Ready);
+        }
+        desk.leaves
     }
 
     fn refuse_update(

@@ -55,6 +55,45 @@ pub(super) async fn a_program_that_the_master_cannot_give_for_a_while_is_fetched
     assert!(within(run).await.unwrap().is_ok());
 }
 
+pub(super) async fn a_worker_that_leaves_for_a_new_program_says_that_it_is_ready_as_its_last_word()
+{
+    for told_to_end in [false, true] {
+        let mut master = Master::new();
+        let signer = UpdateSigner::read(&UpdateSigner::make().unwrap()).unwrap();
+        let (stop, run) = master.start_as(Config {
+            update_key: signer.key().to_string(),
+            ..config()
+        });
+        let mut worker = master.welcome(vec![]).await;
+        let runs = master.dir.path().join("runs");
+        if told_to_end {
+            let script = format!("echo $$ > {}; exec sleep 600", runs.display());
+            worker.assign(vec![sh(1, &script)]).await;
+            pid(&runs).await;
+        }
+
+        let offer = master.offer(&signer);
+        assert_eq!(worker.answer_to(offer).await, UpdateStanding::Ready);
+        if told_to_end {
+            // Its task holds it when its PC is switched off.
+            drop(stop);
+        }
+        let mut is_last = true;
+        let leaves = worker.until(|message| {
+            match message {
+                ToMaster::Update(answer) => is_last = answer.standing == UpdateStanding::Ready,
+                ToMaster::Closing => is_last = false,
+                ToMaster::Leaving => return Some(is_last),
+                _ => {}
+            }
+            None
+        });
+        assert_eq!(leaves.await, !told_to_end);
+        drop(worker);
+        assert!(within(run).await.unwrap().is_ok());
+    }
+}
+
 pub(super) async fn an_order_to_end_counts_while_the_worker_leaves_for_a_new_program() {
     let mut master = Master::new();
     let signer = UpdateSigner::read(&UpdateSigner::make().unwrap()).unwrap();

@@ -1,9 +1,12 @@
-//! The standings of hosts that may follow one another.
+//! The standings of hosts that may follow one another, and what becomes of hosts that go away.
 
 use common::BlobRef;
+use common::identity::IdentityState;
 use common::update::{ProgramVersion, RolloutPace, SignedUpdate};
 
+use super::super::retention::tests::core;
 use super::*;
+use crate::store::{Attendance, RestoredHost};
 
 const AT: Time = Time(1_000_000_000);
 
@@ -54,36 +57,122 @@ fn a_host_that_has_come_to_an_end_is_not_ready_again_and_one_that_runs_it_may_st
     assert!(may_follow(&missing, &HostProgress::Runs(0), later));
 }
 
+/// A rollout in its last stage, of a downgrade or not.
+fn rollout(back: bool, state: RolloutState) -> Rollout {
+    let statement = UpdateStatement {
+        platform: "linux-x86_64".parse().unwrap(),
+        version: ProgramVersion(1, 0, 0),
+        blob: BlobRef {
+            hash: BlobHash([1; 32]),
+            size: 1,
+        },
+        downgrade: back.then_some(ProgramVersion(2, 0, 0)),
+    };
+    let stored = StoredRollout {
+        update: SignedUpdate {
+            statement: statement.text(),
+            signature: Vec::new(),
+        },
+        pace: RolloutPace {
+            settle: Span::ZERO,
+            settle_tasks: 0,
+            patience: Span::ZERO,
+        },
+        by: "ann".into(),
+        at: AT,
+        stage: 2,
+        state,
+    };
+    Rollout::new(stored, statement)
+}
+
+/// The platform of hosts that have said nothing of themselves.
+const PLATFORM: &str = "";
+
+/// A master with so many hosts that have the program and are not connected any more, which it has not seen yet.
+fn core_of_ready(dir: &std::path::Path, hosts: u32) -> Core {
+    let mut core = core(dir, Time(1_700_000_000_000_000), true);
+    let mut rollout = rollout(false, RolloutState::Done);
+    for id in (1..=hosts).map(HostId) {
+        core.restore_host(RestoredHost {
+            labels: Default::default(),
+            id,
+            name: format!("pc-{id}"),
+            facts: None,
+            draining: false,
+            finished: 0,
+            lost: 0,
+            heard: None,
+            identity: IdentityState::Active,
+            owner: None,
+            valid: 0,
+            attendance: Attendance::Expected,
+        })
+        .unwrap();
+        let presence = HostPresence::Here {
+            since: core.now,
+            finished: 0,
+        };
+        let version = UPDATE_VERSION;
+        let sighting = Sighting { version, presence };
+        core.updates.sightings.insert(id, sighting);
+        rollout.hosts.insert(id, (HostProgress::Ready, core.now));
+    }
+    core.updates.rollouts.insert(PLATFORM.to_owned(), rollout);
+    core
+}
+
+/// What has become of the program on a host, by memory and by the store.
+fn progress_of(core: &Core, id: HostId) -> HostProgress {
+    let progress = core.updates.rollouts[PLATFORM].hosts[&id].clone();
+    let rows = core.store.rollout_hosts().unwrap();
+    let mut rows = rows.into_iter().filter(|(_, host, _)| *host == id);
+    assert!(rows.next().is_none_or(|(_, _, stored)| stored == progress));
+    progress.0
+}
+
+#[test]
+fn a_host_that_goes_while_tasks_hold_it_is_offered_it_again_and_one_that_left_for_it_is_waited_for()
+{
+    let dir = tempfile::tempdir().unwrap();
+    let mut core = core_of_ready(dir.path(), 2);
+    core.updates.leaving.insert(HostId(2));
+    core.look_at_hosts().unwrap();
+    assert_eq!(progress_of(&core, HostId(1)), HostProgress::Offered);
+    assert_eq!(progress_of(&core, HostId(2)), HostProgress::Ready);
+
+    // Patience is over at once here: only the second one is missed.
+    core.roll_on().unwrap();
+    assert_eq!(progress_of(&core, HostId(1)), HostProgress::Offered);
+    let missed = progress_of(&core, HostId(2));
+    assert!(matches!(missed, HostProgress::Failed(_)), "{missed:?}");
+}
+
+#[test]
+fn a_host_that_was_missed_and_is_back_counts_as_one_that_runs_it_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut core = core_of_ready(dir.path(), 1);
+    let id = HostId(1);
+    let says = |core: &mut Core, progress| {
+        core.progressed(PLATFORM, id, progress).unwrap();
+        progress_of(core, id)
+    };
+    core.roll_host(PLATFORM, id, &RolloutStep::Missing(id))
+        .unwrap();
+    assert!(matches!(progress_of(&core, id), HostProgress::Failed(_)));
+    assert_eq!(
+        says(&mut core, HostProgress::Runs(0)),
+        HostProgress::Runs(0)
+    );
+
+    // Its own word it takes back seldom.
+    let failed = HostProgress::Failed("it ended".into());
+    assert_eq!(says(&mut core, failed.clone()), failed);
+    assert_eq!(says(&mut core, HostProgress::Runs(0)), failed);
+}
+
 #[test]
 fn what_is_done_goes_on_to_hosts_that_come_later_unless_it_is_a_downgrade_or_was_stopped() {
-    let rollout = |back: bool, state| {
-        let statement = UpdateStatement {
-            platform: "linux-x86_64".parse().unwrap(),
-            version: ProgramVersion(1, 0, 0),
-            blob: BlobRef {
-                hash: BlobHash([1; 32]),
-                size: 1,
-            },
-            downgrade: back.then_some(ProgramVersion(2, 0, 0)),
-        };
-        let stored = StoredRollout {
-            update: SignedUpdate {
-                statement: statement.text(),
-                signature: Vec::new(),
-            },
-            pace: RolloutPace {
-                settle: Span::ZERO,
-                settle_tasks: 0,
-                patience: Span::ZERO,
-            },
-            by: "ann".into(),
-            at: AT,
-            stage: 2,
-            state,
-        };
-        Rollout::new(stored, statement)
-    };
-
     assert!(rollout(false, RolloutState::Done).is_due(AT));
     assert!(!rollout(true, RolloutState::Done).is_due(AT));
     assert!(rollout(true, RolloutState::Running).is_due(AT));
