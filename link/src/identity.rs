@@ -61,8 +61,8 @@ mod role_text {
     }
 }
 
-/// The file of [`Identity::update_key`]. It is not replaced with the certificate.
-const UPDATE_KEY: &str = "update.key";
+/// The file of [`Identity::update_key`]. It is not replaced with the certificate, only by whoever joins again.
+pub(crate) const UPDATE_KEY: &str = "update.key";
 
 /// Reads the key for new programs. Without one, or with one that is not sound, none are taken.
 fn read_update_key(dir: &Path) -> Option<UpdateKey> {
@@ -134,7 +134,7 @@ impl Identity {
         })
     }
 
-    /// Writes the identity into `dir`, which is made where it is missing. Whole or not at all:
+    /// Writes the identity into `dir`, which is made where it is missing. Whole or not at all, where none lies there:
     /// `link.toml` comes last.
     ///
     /// # Errors

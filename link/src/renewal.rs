@@ -16,7 +16,10 @@ use rcgen::KeyPair;
 use crate::endpoint::{Connection, Purpose, connect};
 use crate::error::LinkError;
 use crate::handshake;
-use crate::identity::{Identity, Validity, kept_key, key_hash, public_key_hash, signing_request};
+use crate::identity::{
+    Identity, JOINING_KEY, UPDATE_KEY, Validity, kept_key, key_hash, public_key_hash,
+    signing_request,
+};
 use crate::proof;
 
 /// Returns the present time in seconds since 1970, by this machine's clock.
@@ -304,10 +307,32 @@ pub async fn renew_in_place(
 
 /// Does what [`Identity::replace`] does, off the runtime: each file is synced.
 async fn replace(renewed: &Identity, dir: &Path) -> Result<(), LinkError> {
-    let renewed = renewed.again();
+    off(renewed, dir, Identity::replace).await
+}
+
+/// Puts an identity that the master has just given to a newcomer into `dir`. Where another one lies there, a crash leaves
+/// the one or the other, whole.
+///
+/// # Errors
+/// If a file cannot be written.
+pub async fn settle(joined: &Identity, dir: &Path) -> Result<(), LinkError> {
+    if !Identity::found(dir)? {
+        return joined.save(dir);
+    }
+    let _turn = turn(dir.to_owned()).await?;
+    off(joined, dir, Identity::replace_by_newcomer).await
+}
+
+/// Writes an identity into a directory on another thread.
+async fn off(
+    identity: &Identity,
+    dir: &Path,
+    write: fn(&Identity, &Path) -> Result<(), LinkError>,
+) -> Result<(), LinkError> {
+    let identity = identity.again();
     let dir = dir.to_owned();
-    let replaced = tokio::task::spawn_blocking(move || renewed.replace(&dir)).await;
-    replaced.map_err(|e| LinkError::Closed(e.to_string()))?
+    let written = tokio::task::spawn_blocking(move || write(&identity, &dir)).await;
+    written.map_err(|e| LinkError::Closed(e.to_string()))?
 }
 
 /// Waits for the exclusive right to change the identity; it ends when the returned file is dropped.
@@ -378,6 +403,8 @@ const LONGEST_RETRY: std::time::Duration = std::time::Duration::from_secs(300);
 
 /// The directory in which a new identity is complete before it replaces the old one.
 const NEXT: &str = "next";
+/// The file in `NEXT` that says that the new identity is of somebody who has joined again.
+const JOINED: &str = "joined";
 /// The file of the key that a renewal is asked for, until that is over.
 const PENDING: &str = "pending.key.der";
 /// The file that whoever changes the identity has locked.
@@ -395,14 +422,36 @@ impl Identity {
     /// # Errors
     /// If a file cannot be written.
     pub fn replace(&self, dir: &Path) -> Result<(), LinkError> {
+        empty_next(dir)?;
+        self.put_in_place(dir)
+    }
+
+    /// As [`replace`](Self::replace), by somebody who has joined again: what was learned in joining is replaced, too, and the
+    /// key of the request is of no use any more.
+    fn replace_by_newcomer(&self, dir: &Path) -> Result<(), LinkError> {
+        empty_next(dir)?;
         let next = dir.join(NEXT);
-        if next.exists() {
-            fs::remove_dir_all(&next).map_err(LinkError::file("cannot remove", &next))?;
-        }
-        self.save(&next)?;
+        crate::files::private_dir(&next).map_err(LinkError::file("cannot make", &next))?;
+        let mark = next.join(JOINED);
+        crate::files::write_whole(&mark, &[], 0o600)
+            .map_err(LinkError::file("cannot write", &mark))?;
+        self.put_in_place(dir)
+    }
+
+    fn put_in_place(&self, dir: &Path) -> Result<(), LinkError> {
+        self.save(&dir.join(NEXT))?;
         finish_replacing(dir)?;
         let pending = dir.join(PENDING);
         crate::files::remove(&pending).map_err(LinkError::file("cannot remove", &pending))
+    }
+}
+
+/// Removes what an earlier replacement has left.
+fn empty_next(dir: &Path) -> Result<(), LinkError> {
+    let next = dir.join(NEXT);
+    match next.exists() {
+        true => fs::remove_dir_all(&next).map_err(LinkError::file("cannot remove", &next)),
+        false => Ok(()),
     }
 }
 
@@ -436,6 +485,7 @@ fn finish_replacing(dir: &Path) -> Result<(), LinkError> {
         return Ok(());
     }
 
+    let has_joined = next.join(JOINED).exists();
     for name in FILES {
         let from = next.join(name);
         let bytes = match fs::read(&from) {
@@ -453,6 +503,9 @@ fn finish_replacing(dir: &Path) -> Result<(), LinkError> {
         crate::files::write_whole(&to, &bytes, 0o600)
             .map_err(LinkError::file("cannot write", to))?;
     }
+    if has_joined {
+        finish_joining(dir)?;
+    }
 
     // The file that says that there is something to do goes first.
     let _ = fs::remove_file(next.join(FILES[3]));
@@ -460,11 +513,33 @@ fn finish_replacing(dir: &Path) -> Result<(), LinkError> {
     Ok(())
 }
 
+/// Puts in place what else the newcomer of `next` has learned, and forgets the key of its request.
+fn finish_joining(dir: &Path) -> Result<(), LinkError> {
+    let next = dir.join(NEXT);
+    let from = next.join(UPDATE_KEY);
+    let to = dir.join(UPDATE_KEY);
+    match fs::read(&from) {
+        Ok(bytes) => crate::files::write_whole(&to, &bytes, 0o600)
+            .map_err(LinkError::file("cannot write", &to))?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            if !next.join(FILES[3]).exists() {
+                // Another process was quicker.
+                return Ok(());
+            }
+            crate::files::remove(&to).map_err(LinkError::file("cannot remove", &to))?;
+        }
+        Err(error) => return Err(LinkError::file("cannot read", &from)(error)),
+    }
+    let joining = dir.join(JOINING_KEY);
+    crate::files::remove(&joining).map_err(LinkError::file("cannot remove", &joining))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::identity::LinkInfo;
     use common::token::Role;
+    use common::update::UpdateKey;
 
     fn identity(fill: u8) -> Identity {
         let link = LinkInfo {
@@ -534,6 +609,49 @@ mod tests {
                 "read twice"
             );
         }
+    }
+
+    #[test]
+    fn whoever_joins_again_has_one_whole_identity_after_a_crash_and_what_was_learned_with_it() {
+        let learned = |fill: u8, key: Option<u8>| Identity {
+            update_key: key.map(|key| UpdateKey([key; 32])),
+            ..identity(fill)
+        };
+        for (old, new) in [(None, Some(2)), (Some(1), Some(2)), (Some(1), None)] {
+            // What lies there after a crash in front of each file that is put in place, and after the last one.
+            for put in 0..=FILES.len() {
+                let dir = tempfile::tempdir().unwrap();
+                learned(1, old).save(dir.path()).unwrap();
+                fs::write(dir.path().join(JOINING_KEY), "key").unwrap();
+
+                let next = dir.path().join(NEXT);
+                learned(2, new).save(&next).unwrap();
+                fs::write(next.join(JOINED), "").unwrap();
+                for name in &FILES[..put] {
+                    fs::copy(next.join(name), dir.path().join(name)).unwrap();
+                }
+                let found = Identity::load(dir.path()).unwrap();
+                assert_eq!(parts(&found), (2, 2, 2, "n2".to_owned()), "{put}");
+                assert_eq!(found.update_key, learned(2, new).update_key);
+                assert!(!dir.path().join(JOINING_KEY).exists());
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn an_identity_that_cannot_be_written_leaves_the_one_before_as_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        identity(1).save(dir.path()).unwrap();
+        fs::write(dir.path().join(JOINING_KEY), "key").unwrap();
+        // It cannot be made: a file stands where its directory is to be.
+        fs::write(dir.path().join(NEXT), "").unwrap();
+        assert!(settle(&identity(2), dir.path()).await.is_err());
+        assert_eq!(parts(&Identity::load(dir.path()).unwrap()).0, 1);
+
+        fs::remove_file(dir.path().join(NEXT)).unwrap();
+        settle(&identity(2), dir.path()).await.unwrap();
+        assert_eq!(parts(&Identity::load(dir.path()).unwrap()).0, 2);
+        assert!(!dir.path().join(NEXT).exists());
     }
 
     #[cfg(unix)]

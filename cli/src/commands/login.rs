@@ -120,7 +120,7 @@ pub(super) async fn identity(
     };
     let key = JoiningKey::kept_in(dir)?;
     let identity = link::enrol_as(master, &token, &key, &name, wanted).await?;
-    identity.save(dir)?;
+    link::renewal::settle(&identity, dir).await?;
     if let Some(words) = other_name(&name, &identity.link.name) {
         note(&format!("note: {words}"));
     }
