@@ -37,10 +37,19 @@ struct FirstStart {
     name: String,
 }
 
+/// The word of a file that makes sense.
+struct JoinWish {
+    /// The text of the file.
+    text: String,
+    master: String,
+    token: JoinToken,
+    name: String,
+}
+
 /// Returns the identity in `home`; where there is none, joins by `file`, as often as it takes.
 ///
 /// # Errors
-/// If the file is missing or makes no sense, or a file cannot be read or written.
+/// If the file is missing or makes no sense at first, or a file cannot be read or written.
 pub(super) async fn identity(home: &Path, file: &Path) -> Result<Identity, Failure> {
     if Identity::found(home)? {
         return known(home, file);
@@ -49,17 +58,17 @@ pub(super) async fn identity(home: &Path, file: &Path) -> Result<Identity, Failu
     let mut exposed = link::files::exposed(file, "the join token");
     let mut unreachable = Backoff::new(UNREACHABLE.0, UNREACHABLE.1);
     let mut refused = Backoff::new(REFUSED.0, REFUSED.1);
+    let mut wish = first_wish(file).await?;
+    if let Some(warning) = exposed.take() {
+        tracing::warn!("{warning}");
+    }
+
     loop {
-        let text = std::fs::read_to_string(file).map_err(|e| unreadable(file, &e))?;
-        if let Some(warning) = exposed.take() {
-            tracing::warn!("{warning}");
-        }
-        let (wished, joined) = join(home, &text, file).await?;
-        let error = match joined {
+        let error = match join(home, &wish).await? {
             Ok(identity) => {
                 identity.save(home)?;
                 tracing::info!(target: admin::JOINING, master = %identity.link.master, name = %identity.link.name, "joined the grid");
-                if let Some(words) = other_name(&wished, &identity.link.name) {
+                if let Some(words) = other_name(&wish.name, &identity.link.name) {
                     tracing::info!("{words}");
                 }
                 remove(file);
@@ -76,9 +85,53 @@ pub(super) async fn identity(home: &Path, file: &Path) -> Result<Identity, Failu
         };
         let pause = pauses.delay();
         say(error, pause, file);
-        if changed(file, &text, pause).await {
+        if let Some(other) = changed(file, &wish.text, pause).await {
+            wish = other;
             unreachable.reset();
             refused.reset();
+        }
+    }
+}
+
+/// Reads the file at the worker's start. One that makes no sense may be about to be written: it is looked at once more.
+async fn first_wish(file: &Path) -> Result<JoinWish, Failure> {
+    let mut looks = JoinLooks::default();
+    loop {
+        let text = std::fs::read_to_string(file).map_err(|e| unreadable(file, &e))?;
+        match looks.look(text, file) {
+            Look::Sense(wish) => return Ok(*wish),
+            Look::Nonsense(failure) => return Err(failure),
+            Look::Unsure => tokio::time::sleep(LOOK_EVERY).await,
+        }
+    }
+}
+
+/// Looks at a file that somebody may be writing.
+#[derive(Default)]
+struct JoinLooks {
+    /// The text of the last look, if it made no sense.
+    before: Option<String>,
+}
+
+/// The result of one look.
+enum Look {
+    /// It makes sense.
+    Sense(Box<JoinWish>),
+    /// It makes none, for this reason, and did not the look before.
+    Nonsense(Failure),
+    /// It makes none, and may be half written.
+    Unsure,
+}
+
+impl JoinLooks {
+    fn look(&mut self, text: String, file: &Path) -> Look {
+        match JoinWish::read(&text, file) {
+            Ok(wish) => Look::Sense(Box::new(wish)),
+            Err(failure) if self.before.as_ref() == Some(&text) => Look::Nonsense(failure),
+            Err(_) => {
+                self.before = Some(text);
+                Look::Unsure
+            }
         }
     }
 }
@@ -113,7 +166,8 @@ async fn written(file: &Path) {
     }
 }
 
-/// Loads the existing identity. A file that names another address of the master changes it.
+/// Loads the existing identity. A file that names another address of the master changes it; one that makes no sense stays
+/// where it is, since the PC needs none.
 fn known(home: &Path, file: &Path) -> Result<Identity, Failure> {
     let mut identity = Identity::load(home)?;
     check_role(home, identity.link.role, Newcomer::Worker)?;
@@ -121,7 +175,13 @@ fn known(home: &Path, file: &Path) -> Result<Identity, Failure> {
         return Ok(identity);
     };
 
-    let master = parsed(&text, file)?.master;
+    let master = match parsed(&text, file) {
+        Ok(content) => content.master,
+        Err(failure) => {
+            say_nonsense(&failure, file);
+            return Ok(identity);
+        }
+    };
     if master != identity.link.master {
         tracing::info!(before = %identity.link.master, now = %master, "the master has another address");
         identity.link.master = master;
@@ -132,33 +192,45 @@ fn known(home: &Path, file: &Path) -> Result<Identity, Failure> {
     Ok(identity)
 }
 
-/// Asks the master to let this PC in, once, under the name that comes first.
-async fn join(
-    home: &Path,
-    text: &str,
-    file: &Path,
-) -> Result<(String, Result<Identity, LinkError>), Failure> {
-    let FirstStart {
+/// Asks the master to let this PC in, once.
+async fn join(home: &Path, wish: &JoinWish) -> Result<Result<Identity, LinkError>, Failure> {
+    let JoinWish {
         master,
         token,
         name,
-    } = parsed(text, file)?;
-    let token: JoinToken = token.parse().map_err(|e: common::token::BadToken| {
-        let what = format!("the token in {}: {e}", file.display());
-        Failure::usage(
-            what,
-            "copy it whole; or give the file that has it as @FILE; or ask for a new one",
-        )
-    })?;
-    let name = if name.is_empty() {
-        own_name(Newcomer::Worker)
-    } else {
-        name
-    };
-
+        ..
+    } = wish;
     let key = JoiningKey::kept_in(home)?;
-    let joined = link::enrol_as(&master, &token, &key, &name, WantedRole::Worker).await;
-    Ok((name, joined))
+    Ok(link::enrol_as(master, token, &key, name, WantedRole::Worker).await)
+}
+
+impl JoinWish {
+    /// Reads the text of the file, which has to have a token.
+    fn read(text: &str, file: &Path) -> Result<Self, Failure> {
+        let FirstStart {
+            master,
+            token,
+            name,
+        } = parsed(text, file)?;
+        let token: JoinToken = token.parse().map_err(|e: common::token::BadToken| {
+            let what = format!("the token in {}: {e}", file.display());
+            Failure::usage(
+                what,
+                "copy it whole; or give the file that has it as @FILE; or ask for a new one",
+            )
+        })?;
+
+        let name = match name.is_empty() {
+            true => own_name(Newcomer::Worker),
+            false => name,
+        };
+        Ok(Self {
+            text: text.to_owned(),
+            master,
+            token,
+            name,
+        })
+    }
 }
 
 /// Reads the text of the file. Errors do not repeat it: it has a token.
@@ -195,16 +267,38 @@ fn say(error: LinkError, pause: Duration, file: &Path) {
     );
 }
 
-/// Waits for the pause; ends it early, with `true`, once the file has another content.
-async fn changed(file: &Path, text: &str, pause: Duration) -> bool {
+/// Says that a file is not taken.
+fn say_nonsense(failure: &Failure, file: &Path) {
+    tracing::warn!(
+        target: admin::JOINING,
+        because = failure.what.as_str(),
+        file = %file.display(),
+        "the file to join by makes no sense and is not taken: write it anew"
+    );
+}
+
+/// Waits for the pause; ends it early, with what the file says, once it has another content that makes sense. One that makes
+/// none is told, and what it said before goes on counting.
+async fn changed(file: &Path, text: &str, pause: Duration) -> Option<JoinWish> {
     let until = tokio::time::Instant::now() + pause;
+    let mut looks = JoinLooks::default();
+    let mut told = false;
     loop {
         tokio::time::sleep_until(until.min(tokio::time::Instant::now() + LOOK_EVERY)).await;
-        if std::fs::read_to_string(file).is_ok_and(|now| now != text) {
-            return true;
+        let other = std::fs::read_to_string(file).ok();
+        match other
+            .filter(|now| now != text)
+            .map(|now| looks.look(now, file))
+        {
+            Some(Look::Sense(wish)) => return Some(*wish),
+            Some(Look::Nonsense(failure)) if !told => {
+                say_nonsense(&failure, file);
+                told = true;
+            }
+            _ => {}
         }
         if tokio::time::Instant::now() >= until {
-            return false;
+            return None;
         }
     }
 }
@@ -245,6 +339,31 @@ mod tests {
         std::fs::write(&file, "master = ").unwrap();
         let in_time = tokio::time::timeout(Duration::from_secs(60), arrives).await;
         in_time.expect("the file is there");
+    }
+
+    #[test]
+    fn a_file_that_may_be_half_written_is_looked_at_again() {
+        let file = Path::new("/etc/deskgrid/join.toml");
+        let token = format!("dg1.7.{}.{}", "00".repeat(16), "ff".repeat(32));
+        let whole = format!("master = \"grid\"\ntoken = \"{token}\"\n");
+        assert!(token.parse::<JoinToken>().is_ok(), "{token}");
+
+        for half in ["", "master = ", "master = \"grid\"\n"] {
+            let mut looks = JoinLooks::default();
+            let mut look = |text: &str| looks.look(text.to_owned(), file);
+            assert!(matches!(look(half), Look::Unsure), "{half}");
+            let Look::Sense(wish) = look(&whole) else {
+                panic!("{half}");
+            };
+            assert_eq!((&*wish.master, &wish.text), ("grid:7411", &whole));
+
+            // Nobody goes on writing.
+            let mut looks = JoinLooks::default();
+            let mut look = |text: &str| looks.look(text.to_owned(), file);
+            assert!(matches!(look("other"), Look::Unsure), "{half}");
+            assert!(matches!(look(half), Look::Unsure), "{half}");
+            assert!(matches!(look(half), Look::Nonsense(_)), "{half}");
+        }
     }
 
     #[test]

@@ -141,6 +141,9 @@ fn tokens_that_are_wrong_expired_or_revoked_are_tried_again_with_a_word_and_a_gr
         assert!(audit.contains(why), "an admin sees it: {audit}");
     }
 
+    // An editor that writes, or a slip: the service goes on, and takes the next one.
+    grid.file("join.toml", "master = ");
+    says(&grid, "pc", "makes no sense and is not taken");
     by(&grid, "pc", &good);
     joined(&grid, "pc");
     assert!(!log(&grid, "pc").contains("dg1."), "{}", grid.logs());
@@ -175,6 +178,20 @@ fn a_file_on_a_pc_that_has_joined_changes_the_masters_address_and_goes() {
     grid.submit(["--wait", "--", "true"]);
     assert!(!grid.dir().join("join.toml").exists());
     assert_eq!(fs::read_to_string(&link).ok(), Some(before));
+}
+
+#[test]
+fn a_file_that_makes_no_sense_does_not_keep_a_pc_that_has_joined_from_its_work() {
+    let grid = Grid::start();
+    by(&grid, "h1", &grid.token("worker"));
+    let first = unattended(&grid, "h1");
+    says(&grid, "h1", "joined the grid");
+    drop(first);
+
+    grid.file("join.toml", "master = ");
+    let _second = unattended(&grid, "h1");
+    grid.submit(["--wait", "--", "true"]);
+    says(&grid, "h1", "makes no sense and is not taken");
 }
 
 #[test]
