@@ -179,6 +179,10 @@ pub struct Accept {
 /// fail.
 const LEAST_LIFE: ConfigDuration = ConfigDuration::from_secs(600);
 
+/// The shortest age of content that senders can rely on: they count on what they have sent every ten minutes, and one such
+/// word may be lost.
+const SAFE_GRACE: ConfigDuration = ConfigDuration::from_secs(30 * 60);
+
 /// The least time without a commit before a takeover.
 const LEAST_TAKEOVER: ConfigDuration = ConfigDuration::from_secs(3);
 
@@ -372,12 +376,41 @@ impl Config {
         {
             tracing::warn!("{warning}");
         }
+        if let Some(warning) = config.too_short_for_senders() {
+            tracing::warn!("{}: {warning}", path.display());
+        }
         Ok(config)
+    }
+
+    /// Says what comes of content that is removed too soon, if it is.
+    fn too_short_for_senders(&self) -> Option<String> {
+        let said = self.content_grace;
+        (said < SAFE_GRACE).then(|| {
+            format!(
+                "content_grace is {said}, and the least that senders can rely on is {SAFE_GRACE}: what takes longer to send in \
+                 whole, such as a result of many files, loses its first files and is sent anew, again and again"
+            )
+        })
     }
 
     /// Whether the address of the store has a password in it.
     fn has_password(&self) -> bool {
         let place = self.store.as_deref().map(Database::parse);
         place.is_some_and(|place| place.is_ok_and(|place| place.has_password()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grace_that_senders_cannot_rely_on_is_told_with_what_comes_of_it() {
+        let told = |text: &str| Config::parse(text).unwrap().too_short_for_senders();
+        for safe in ["", "content_grace = \"30m\"", "content_grace = \"2h\""] {
+            assert_eq!(told(safe), None);
+        }
+        let told = told("content_grace = \"5m\"").unwrap();
+        assert!(told.contains("is 5m") && told.contains("is 30m"), "{told}");
     }
 }
