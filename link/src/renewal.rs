@@ -530,6 +530,7 @@ fn finish_joining(dir: &Path) -> Result<(), LinkError> {
         }
         Err(error) => return Err(LinkError::file("cannot read", &from)(error)),
     }
+
     let joining = dir.join(JOINING_KEY);
     crate::files::remove(&joining).map_err(LinkError::file("cannot remove", &joining))
 }

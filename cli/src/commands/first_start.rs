@@ -283,6 +283,7 @@ async fn changed(file: &Path, text: &str, pause: Duration) -> Option<JoinWish> {
     let until = tokio::time::Instant::now() + pause;
     let mut looks = JoinLooks::default();
     let mut told = false;
+
     loop {
         tokio::time::sleep_until(until.min(tokio::time::Instant::now() + LOOK_EVERY)).await;
         let other = std::fs::read_to_string(file).ok();

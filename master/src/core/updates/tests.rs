@@ -68,6 +68,7 @@ fn rollout(back: bool, state: RolloutState) -> Rollout {
         },
         downgrade: back.then_some(ProgramVersion(2, 0, 0)),
     };
+
     let stored = StoredRollout {
         update: SignedUpdate {
             statement: statement.text(),
@@ -109,6 +110,7 @@ fn core_of_ready(dir: &std::path::Path, hosts: u32) -> Core {
             attendance: Attendance::Expected,
         })
         .unwrap();
+
         let presence = HostPresence::Here {
             since: core.now,
             finished: 0,
