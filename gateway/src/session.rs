@@ -59,7 +59,7 @@ pub(crate) async fn serve(
             number,
             peer: certificate.name.id,
             key: certificate.key_hash,
-            until_s: certificate.until_s,
+            until_s: certificate.validity.until_s,
             from,
         },
         said,

@@ -15,8 +15,8 @@ pub struct Certificate {
     pub name: PeerName,
     /// The hash of its key.
     pub key_hash: [u8; 32],
-    /// Its end, in seconds since 1970.
-    pub until_s: i64,
+    /// The period for which it is valid.
+    pub validity: Validity,
 }
 
 /// The peer's data from the handshake.
@@ -61,7 +61,7 @@ impl HandshakeFacts {
             Ok::<_, LinkError>(Certificate {
                 name,
                 key_hash,
-                until_s: Validity::of(der)?.until_s,
+                validity: Validity::of(der)?,
             })
         };
         let certificate = chain

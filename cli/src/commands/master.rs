@@ -82,7 +82,8 @@ pub(super) fn rotate_ca(context: &Context, overlap: Dur) -> Result<Exit, Failure
     let text = || {
         let span = humantime::format_duration(overlap.0);
         format!(
-            "there is a new CA; the one before is trusted for {span} more. Start the master again.\n"
+            "there is a new CA; the one before is trusted for {span} more. Start the master again, and make a new backup: a \
+             master that is restored from an older one does not know this CA, and those who have it then could not connect.\n"
         )
     };
 

@@ -8,7 +8,9 @@ use uuid::Uuid;
 
 use super::Core;
 use super::ask::{Redeeming, TokenWish};
-use crate::store::{Attendance, AuditEntry, NewToken, Peer, PeerStatus, Redeemed, StoreError};
+use crate::store::{
+    Attendance, AuditEntry, Issued, NewToken, Peer, PeerStatus, Redeemed, StoreError,
+};
 
 /// The hash of a token's secret, as the store keeps it.
 fn secret_hash(secret: &[u8; 16]) -> [u8; 32] {
@@ -192,13 +194,32 @@ impl Core {
         self.restore_host(restored)
     }
 
-    /// The `PeerStatus` of the identity with this number and key.
+    /// The `PeerStatus` of the identity with this number and key. A key that is not known may be that of a renewal
+    /// which the store lost, if it is known when the certificate was `issued`.
     pub(super) fn authenticate(
         &mut self,
         id: Uuid,
         key_hash: [u8; 32],
+        issued: Option<Issued>,
     ) -> Result<PeerStatus, StoreError> {
-        self.store.standing(id, key_hash)
+        let known = self.store.standing(id, key_hash)?;
+        let issued = issued.filter(|_| known == PeerStatus::Unknown);
+        let Some(issued) = issued else {
+            return Ok(known);
+        };
+
+        let known = self
+            .store
+            .standing_of_lost(id, key_hash, (issued, self.now))?;
+        if let PeerStatus::In(peer) = &known {
+            tracing::info!(
+                name = peer.name,
+                "its certificate was renewed after the copy that this store began as"
+            );
+            let why = "was issued after the copy that this store began as";
+            self.audit(&peer.name, "renew", "its certificate", Ok(why))?;
+        }
+        Ok(known)
     }
 
     /// Stores the key of a renewed certificate; false for an identity that is not admitted any

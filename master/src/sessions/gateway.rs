@@ -268,9 +268,10 @@ impl ConnectedGateway {
         // Entered before the identity is looked up: a revocation in between closes the session.
         let through = PeerLink::Through(link.clone());
         let present = state.live.enter(shown.peer, &through);
+        // What a gateway says of a certificate proves no renewal that the store does not know.
         let known = state
             .core
-            .ask(PeerAsk::Authenticate(shown.peer, shown.key))
+            .ask(PeerAsk::Authenticate(shown.peer, shown.key, None))
             .await
             .map_err(stopped)?;
         let expired = shown.until_s < link::renewal::now_s();

@@ -31,14 +31,14 @@ use common::wire::stream::Open;
 use link::door::OF_A_WORKER;
 use link::error::{NOT_LET_IN, NOT_NOW};
 use link::handshake::{Certificate, HandshakeFacts};
-use link::{Channel, LinkError, Listener, Purpose, TakenPlace, TunnelDoor};
+use link::identity::EARLIER_S;
+use link::{Channel, LinkError, Listener, Purpose, TakenPlace, TunnelDoor, Validity};
 use quinn::{Connection, Incoming, VarInt};
-use uuid::Uuid;
 
 use crate::core::ask::PeerAsk;
 use crate::core::{CoreHandle, NoReply};
 use crate::run::SessionContext;
-use crate::store::{Peer, PeerStatus};
+use crate::store::{Issued, Peer, PeerStatus};
 use live::{Beyond, PeerLink};
 
 /// The number of looks for an idle connection of an identity before another one is refused, and the
@@ -158,7 +158,7 @@ async fn serve_connection(
     let Some(Certificate {
         name,
         key_hash,
-        until_s,
+        validity,
     }) = shown.certificate
     else {
         return refuse(
@@ -188,7 +188,9 @@ async fn serve_connection(
             Beyond::OldestIdleGoes,
         ),
     };
-    let known = match authenticate(core, &connection, (name.id, key_hash)).await? {
+    let shows = PeerAsk::Authenticate(name.id, key_hash, Some(issued(validity)));
+    let until_s = validity.until_s;
+    let known = match authenticate(core, &connection, shows).await? {
         Ok(known) => known,
         Err(NoReply::Stopped) => return Err(ended(&connection).await),
         Err(why @ (NoReply::NotAsked(_) | NoReply::InDoubt)) => {
@@ -268,15 +270,23 @@ struct Outside {
     why: &'static str,
 }
 
-/// Asks the core who has this identity and key. Whoever has gone meanwhile waits for nothing, however long the database is silent.
+/// Asks the core who `shows` this identity and key. Whoever has gone meanwhile waits for nothing, however long the database is silent.
 async fn authenticate(
     core: &CoreHandle,
     connection: &Connection,
-    (id, key_hash): (Uuid, [u8; 32]),
+    shows: PeerAsk,
 ) -> Result<Result<PeerStatus, NoReply>, LinkError> {
     tokio::select! {
-        known = core.ask(PeerAsk::Authenticate(id, key_hash)) => Ok(known),
+        known = core.ask(shows) => Ok(known),
         error = connection.closed() => Err(LinkError::Closed(error.to_string())),
+    }
+}
+
+/// Returns when a certificate of this validity was issued, and when it expires.
+fn issued(validity: Validity) -> Issued {
+    Issued {
+        at_s: validity.from_s.saturating_add(EARLIER_S),
+        until_s: validity.until_s,
     }
 }
 

@@ -36,7 +36,8 @@ pub(super) async fn proved<'a>(
     };
 
     if let Some(key) = proof::signer(csr, proof) {
-        let known = state.core.ask(PeerAsk::Authenticate(peer.id, key)).await;
+        let shows = PeerAsk::Authenticate(peer.id, key, None);
+        let known = state.core.ask(shows).await;
         if let PeerStatus::In(_) = known.map_err(stopped)? {
             return Ok(Ok(csr));
         }

@@ -101,8 +101,8 @@ impl Writer {
     ///
     /// If the store is a copy, the master of the original may have run on and used further numbers.
     /// So the incarnation jumps beyond any that it can have reached, the numbers of jobs, hosts and
-    /// tokens skip `LEFT_OUT`, and tokens that can still be used are revoked. The result then has a
-    /// [`TakenUp`].
+    /// tokens skip `LEFT_OUT`, and tokens that can still be used are revoked. Certificates that it
+    /// renewed meanwhile count ([`Writer::standing_of_lost`]). The result then has a [`TakenUp`].
     pub(crate) fn begin(
         &mut self,
         now: Time,
@@ -132,6 +132,7 @@ impl Writer {
         let copied = copied
             .try_into()
             .map_or(Time(0), |bytes| super::time(i64::from_le_bytes(bytes)));
+        self.note_lost_renewals(copied, now)?;
 
         Ok((Incarnation(next), Some(TakenUp { copied, tokens })))
     }

@@ -78,9 +78,9 @@ fn token_view(row: &SqlRow<'_>) -> Result<TokenView, StoreError> {
     })
 }
 
-const PEER_COLUMNS: &str = "uuid, role, name, key_hash, host";
+pub(super) const PEER_COLUMNS: &str = "uuid, role, name, key_hash, host";
 
-fn peer_of(row: &SqlRow<'_>) -> Result<Peer, StoreError> {
+pub(super) fn peer_of(row: &SqlRow<'_>) -> Result<Peer, StoreError> {
     Ok(Peer {
         id: Uuid::from_bytes(row.get(0)?),
         role: word(&row.get::<String>(1)?)?,

@@ -5,6 +5,7 @@ use common::identity::{AuditView, IdentityState, IdentityView};
 use common::wire::enrol::{Enrol, EnrolReply, WantedRole};
 use link::JoiningKey;
 use link::renewal::{self, renew};
+use master::operations::{self, BreakOff};
 
 use super::*;
 
@@ -400,6 +401,54 @@ async fn a_certificate_that_expired_while_the_master_was_away_is_renewed_and_not
         matches!(&error, LinkError::NotAccepted(why) if why.contains("expired")),
         "{error:?}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_renewed_after_a_backup_is_let_in_by_the_master_that_is_restored_from_it() {
+    if database::is_used() {
+        return; // A backup of a database is restored into a file.
+    }
+    let mut master = Master::start().await;
+    let pc = master.enrol(Role::Worker, "pc").await;
+    let ann = master.enrol(Role::Client, "ann").await;
+    let backups = tempfile::tempdir().unwrap();
+    let from = master.dir.path().to_owned();
+    let to = backups.path().join("copy");
+    let backup = move || operations::backup(&from, &to, &Config::default(), &BreakOff::default());
+    tokio::task::spawn_blocking(backup).await.unwrap().unwrap();
+
+    // The copy knows nothing of what follows. The new certificates end later than the old ones, to the second.
+    let late = master.enrol(Role::Worker, "late").await;
+    let lives = |config: &mut Config| {
+        config.certificate_life = ConfigDuration(Duration::from_secs(60 * 86_400));
+    };
+    master.restart_with(lives).await;
+    let worker = master.worker(&pc, Vec::new()).await;
+    let new_pc = renew(&worker.connection, &towards(&master, &pc))
+        .await
+        .unwrap();
+    let ann = towards(&master, &ann);
+    let client = Client::connect(&ann).await.unwrap();
+    let new_ann = renew(client.connection(), &ann).await.unwrap();
+    master.stop().await;
+
+    let elsewhere = tempfile::tempdir().unwrap();
+    let from = backups.path().join("copy");
+    let to = elsewhere.path().to_owned();
+    let restore = move || operations::restore(&from, &to, &BreakOff::default());
+    tokio::task::spawn_blocking(restore).await.unwrap().unwrap();
+    master.dir = elsewhere;
+    master.again().await;
+
+    master.worker(&new_pc, Vec::new()).await;
+    Client::connect(&towards(&master, &new_ann)).await.unwrap();
+    for who in ["pc", "ann"] {
+        audited(&master, who, "renew", true, "after the copy").await;
+    }
+    for (identity, why) in [(&pc, "renewed elsewhere"), (&late, "not known here")] {
+        let identity = towards(&master, identity);
+        says(&turned_away(&identity, Purpose::Worker).await, why);
+    }
 }
 
 /// A token for hosts, each of which an admin has to approve.

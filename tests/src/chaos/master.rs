@@ -74,7 +74,8 @@ pub(super) fn who(
     id: Uuid,
     key_hash: [u8; 32],
 ) -> Result<Option<Peer>, StoreError> {
-    Ok(match engine.look(PeerAsk::Authenticate(id, key_hash))? {
+    let shows = PeerAsk::Authenticate(id, key_hash, None);
+    Ok(match engine.look(shows)? {
         CoreReply::Standing(PeerStatus::In(peer)) => Some(peer),
         _ => None,
     })

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::{Ask, CoreReply};
 use crate::core::Core;
-use crate::store::{AuditEntry, Peer, StoreError};
+use crate::store::{AuditEntry, Issued, Peer, StoreError};
 
 /// A join token to be made.
 #[derive(Debug, Clone)]
@@ -52,8 +52,9 @@ pub struct Redeeming {
 /// A request about admission.
 #[derive(Debug, Clone)]
 pub enum PeerAsk {
-    /// The standing of the identity with this number and key. Gives `PeerStatus`.
-    Authenticate(Uuid, [u8; 32]),
+    /// The standing of the identity with this number and key. The times are those of the certificate, if its holder
+    /// has shown it to this master itself. Gives `Standing`.
+    Authenticate(Uuid, [u8; 32], Option<Issued>),
     /// Makes a join token. Gives `Token`.
     CreateToken(TokenWish),
     /// Every token. Gives `Tokens`.
@@ -100,7 +101,9 @@ impl From<PeerAsk> for Ask {
 impl Core {
     pub(super) fn handle_peer(&mut self, ask: PeerAsk) -> Result<CoreReply, StoreError> {
         Ok(match ask {
-            PeerAsk::Authenticate(id, key_hash) => self.authenticate(id, key_hash)?.into(),
+            PeerAsk::Authenticate(id, key_hash, issued) => {
+                self.authenticate(id, key_hash, issued)?.into()
+            }
             PeerAsk::CreateToken(wish) => self.create_token(wish)?.into(),
             PeerAsk::Tokens => self.tokens()?.into(),
             PeerAsk::RevokeToken { by, id } => self.revoke_token(&by, id)?.into(),
