@@ -219,7 +219,7 @@ impl Writer {
 
     /// Uses a token once to create an identity with this key, and with this name or a unique one
     /// derived from it. The same key may ask again with the same token, in case the answer was
-    /// lost.
+    /// lost, also once the token has expired.
     pub(crate) fn redeem(
         &mut self,
         token: u32,
@@ -238,11 +238,12 @@ impl Writer {
         if view.revoked {
             return Ok(Redeemed::Refused("the join token was revoked"));
         }
-        if view.expires < now {
-            return Ok(Redeemed::Refused("the join token has expired"));
-        }
+        // It has joined in time, and perhaps slept before it had the answer.
         if let Some(peer) = self.peer_of_token(token, key_hash)? {
             return Ok(Redeemed::Again(peer));
+        }
+        if view.expires < now {
+            return Ok(Redeemed::Refused("the join token has expired"));
         }
         if view.uses_left == 0 {
             return Ok(Redeemed::Refused("the join token has been used up"));
@@ -438,5 +439,72 @@ impl Writer {
             "DELETE FROM share WHERE job = $1 AND \"user\" = $2"
         };
         Ok(self.count(sql, values![job.0, user])? > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::open;
+    use super::*;
+
+    const SECRET: [u8; 32] = [7; 32];
+
+    /// A token for a worker, which expires at 100.
+    fn token(store: &mut Writer) -> u32 {
+        let token = NewToken {
+            secret_hash: SECRET,
+            role: Role::Worker,
+            name: "floor 3",
+            uses: 3,
+            expires: Time(100),
+            approval: false,
+            speaks_for: None,
+        };
+        store.add_token(&token).unwrap().id
+    }
+
+    #[test]
+    fn a_joiner_whose_answer_was_lost_is_answered_after_its_token_has_expired_and_nobody_else_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = open(&dir);
+        let token = token(&mut store);
+        let mut redeem = |secret: [u8; 32], key: u8, now: u64| {
+            let wanted = WantedRole::Any;
+            let redeemed = store.redeem(token, secret, "pc", [key; 32], wanted, Time(now));
+            redeemed.unwrap()
+        };
+
+        let Redeemed::Peer(joined) = redeem(SECRET, 1, 99) else {
+            panic!("it was in time");
+        };
+        assert_eq!(redeem(SECRET, 1, 101), Redeemed::Again(joined));
+        let expired = Redeemed::Refused("the join token has expired");
+        assert_eq!(redeem(SECRET, 2, 101), expired);
+        assert_eq!(redeem([8; 32], 1, 101), Redeemed::Wrong);
+    }
+
+    #[test]
+    fn neither_a_revoked_token_nor_a_revoked_joiner_is_answered_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = open(&dir);
+        let token = token(&mut store);
+        let mut joined = Vec::new();
+        for key in [1, 2] {
+            let redeemed = store.redeem(token, SECRET, "pc", [key; 32], WantedRole::Any, Time(99));
+            match redeemed.unwrap() {
+                Redeemed::Peer(peer) => joined.push(peer.id),
+                other => panic!("{other:?}"),
+            }
+        }
+
+        store.judge_peer(joined[0], IdentityState::Revoked).unwrap();
+        let again = |store: &mut Writer, key: u8| {
+            let redeemed = store.redeem(token, SECRET, "pc", [key; 32], WantedRole::Any, Time(101));
+            redeemed.unwrap()
+        };
+        assert!(matches!(again(&mut store, 1), Redeemed::Refused(why) if why.contains("expired")));
+        assert!(matches!(again(&mut store, 2), Redeemed::Again(_)));
+        store.revoke_token(token).unwrap();
+        assert!(matches!(again(&mut store, 2), Redeemed::Refused(why) if why.contains("revoked")));
     }
 }
