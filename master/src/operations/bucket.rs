@@ -3,12 +3,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
 use common::content::BlobHash;
+use common::wire::Refusal;
 use link::LinkError;
+use tokio::sync::mpsc::Receiver;
 
 use super::check::Fault;
 use crate::content_place::{BucketError, BucketPlace, CONTENT, Objects, block, name_of};
 use crate::store::{LiveObject, ObjectName};
+
+/// The times that an object is read whose bytes break off.
+const TRIES: u32 = 2;
 
 /// The findings of [`look`] in a bucket.
 #[derive(Debug, Default)]
@@ -18,6 +24,23 @@ pub(super) struct LookedBucket {
     /// The files of content that are there, and their bytes.
     pub(super) files: u64,
     pub(super) bytes: u64,
+    /// The reason why not all of it was read, if so.
+    pub(super) unread: Option<Fault>,
+    /// Remarks about content that went meanwhile.
+    pub(super) notes: Vec<String>,
+}
+
+/// The state of an object that was listed, once it was read.
+#[derive(Debug, PartialEq, Eq)]
+enum ReadObject {
+    /// It has the hash of its name.
+    Whole,
+    /// It has this hash instead.
+    Damaged(BlobHash),
+    /// The storage lists it, and says that it has none of this name.
+    Withheld,
+    /// It was deleted after it was listed.
+    Gone,
 }
 
 /// Returns the named content that the store has no object for.
@@ -66,33 +89,82 @@ pub(super) fn look(
             }
             looked.files += 1;
             looked.bytes += object.size;
-            if read && let Some(found) = differs(&objects, &name, hash).await? {
-                looked.bad.push((
-                    hash,
-                    format!("content {hash} is damaged: {name} hashes to {found}"),
-                ));
+            if !read {
+                continue;
+            }
+            match read_object(&objects, &name, hash).await {
+                Ok(ReadObject::Whole) => {}
+                Ok(ReadObject::Damaged(found)) => {
+                    let what = format!("content {hash} is damaged: {name} hashes to {found}");
+                    looked.bad.push((hash, what));
+                }
+                Ok(ReadObject::Withheld) => {
+                    let what = format!("content {hash} is missing: {place} lists {name}, and does not have it");
+                    looked.bad.push((hash, what));
+                }
+                Ok(ReadObject::Gone) => looked.notes.push(format!(
+                    "content {hash} went from {place} after this had begun, as that of a job does which is forgotten: check again"
+                )),
+                // What says nothing about this one would say nothing about the others.
+                Err(unread) => {
+                    looked.unread = Some(unread);
+                    break;
+                }
             }
         }
         Ok(looked)
     })
 }
 
-/// Reads an object, and returns what it hashes to if that is not its name.
-async fn differs(
-    objects: &Objects,
-    name: &str,
-    hash: BlobHash,
-) -> Result<Option<BlobHash>, BucketError> {
-    let mut hasher = blake3::Hasher::new();
-    let Some(mut pieces) = objects.fetch(name).await? else {
-        return Ok(Some(BlobHash(*hasher.finalize().as_bytes())));
-    };
-
-    while let Some(Ok(piece)) = pieces.recv().await {
-        hasher.update(&piece);
+/// Reads the object `name`, which was listed, and compares it with its `hash`. The fault is the storage's: it says nothing
+/// about the object.
+async fn read_object(objects: &Objects, name: &str, hash: BlobHash) -> Result<ReadObject, Fault> {
+    let mut broken = None;
+    for _ in 0..TRIES {
+        let found = objects.fetch(name).await.map_err(|error| away(&error))?;
+        let Some(pieces) = found else {
+            return match is_listed(objects, name).await {
+                Ok(true) => Ok(ReadObject::Withheld),
+                Ok(false) => Ok(ReadObject::Gone),
+                Err(error) => Err(away(&error)),
+            };
+        };
+        match hash_of(pieces).await {
+            Ok(found) if found == hash => return Ok(ReadObject::Whole),
+            Ok(found) => return Ok(ReadObject::Damaged(found)),
+            Err(why) => broken = Some(why),
+        }
     }
-    let found = BlobHash(*hasher.finalize().as_bytes());
-    Ok((found != hash).then_some(found))
+
+    let place = objects.place();
+    let why = broken.map_or_else(String::new, |broken| format!(": {}", broken.message));
+    Err(Fault {
+        what: format!("content in {place} was not read to its end, {name} broke off{why}"),
+        hint: "see whether the storage runs and can be reached from here (s3.endpoint), then check again".to_owned(),
+    })
+}
+
+/// Whether the bucket has an object of this name, as a list says.
+async fn is_listed(objects: &Objects, name: &str) -> Result<bool, BucketError> {
+    let (under, _) = name.rsplit_once('/').unwrap_or((name, ""));
+    let listed = objects.list(under, usize::MAX).await?;
+    Ok(listed.iter().any(|object| object.name == name))
+}
+
+/// The hash of all pieces, or why they broke off.
+async fn hash_of(mut pieces: Receiver<Result<Bytes, Refusal>>) -> Result<BlobHash, Refusal> {
+    let mut hasher = blake3::Hasher::new();
+    while let Some(piece) = pieces.recv().await {
+        hasher.update(&piece?);
+    }
+    Ok(BlobHash(*hasher.finalize().as_bytes()))
+}
+
+/// What is wrong with a bucket that does not answer as it should.
+fn away(error: &BucketError) -> Fault {
+    let hint = error.fault.hint().to_owned();
+    let what = error.to_string();
+    Fault { what, hint }
 }
 
 /// Tries a bucket out (`content_place::try_out`), and returns what is wrong with it.
@@ -101,12 +173,38 @@ pub(super) fn fault_of(place: &BucketPlace) -> Option<Fault> {
         Ok(objects) => block(crate::content_place::try_out(&objects)).err()?,
         Err(error) => error,
     };
-    let hint = error.fault.hint().to_owned();
-    let what = error.to_string();
-    Some(Fault { what, hint })
+    Some(away(&error))
 }
 
 /// Reads which [`BucketPlace`] has the content of the master in `home`.
 pub(super) fn of(home: &std::path::Path) -> Result<Option<BucketPlace>, LinkError> {
     BucketPlace::of_master(home)
+}
+
+#[cfg(test)]
+mod tests {
+    use common::wire::RefusalCode;
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_object_that_breaks_off_has_no_hash() {
+        let whole = [Ok("an "), Ok("object")];
+        let stopped = Refusal::new(RefusalCode::Unavailable, "the storage has stopped", "");
+        let broken = [Ok("an "), Err(stopped.clone())];
+
+        let read = async |pieces: Vec<Result<&'static str, Refusal>>| {
+            let (tx, rx) = mpsc::channel(pieces.len());
+            for piece in pieces {
+                let piece = piece.map(|text| Bytes::from_static(text.as_bytes()));
+                tx.send(piece).await.unwrap();
+            }
+            drop(tx);
+            hash_of(rx).await
+        };
+        let hash = BlobHash(*blake3::hash(b"an object").as_bytes());
+        assert_eq!(read(whole.to_vec()).await, Ok(hash));
+        assert_eq!(read(broken.to_vec()).await, Err(stopped));
+    }
 }

@@ -309,6 +309,8 @@ impl Checked {
 
         self.content_files += found.files;
         self.content_bytes += found.bytes;
+        self.notes.extend(found.notes);
+        self.faults.extend(found.unread);
         let reader = places.reader();
         let with_jobs = |(hash, what): (BlobHash, String)| {
             let jobs = reader.jobs_with(&hash).ok();

@@ -302,6 +302,33 @@ fn an_object_of_a_bucket_that_is_missing_or_damaged_is_found_and_can_be_sent_aga
 }
 
 #[test]
+fn a_check_of_a_bucket_that_breaks_off_calls_nothing_damaged() {
+    let Some(storage) = Storage::new() else {
+        return;
+    };
+    let mut grid = grid(&storage);
+    worker(&mut grid, "h1", 1).start();
+    let content = bytes("large", 12 << 20);
+    let job = submit(&grid, &content);
+    wait(&grid, &job);
+    let check = |grid: &Grid| grid.as_user("admin", ["master", "check"]);
+    check(&grid).expect_code(0);
+
+    storage.set(Front::BreaksOff);
+    let told = check(&grid).expect_code(1).stdout;
+    assert!(
+        told.contains("was not read to its end") && told.contains("then check again"),
+        "{told}"
+    );
+    for wrong in ["damaged", "missing"] {
+        assert!(!told.contains(wrong), "{told}");
+    }
+
+    storage.set(Front::Open);
+    check(&grid).expect_code(0);
+}
+
+#[test]
 fn a_backup_beside_a_bucket_names_content_and_starts_only_if_that_is_accepted() {
     let Some(storage) = Storage::new() else {
         return;

@@ -22,6 +22,8 @@ pub(crate) enum Front {
     SlowDown,
     /// It passes requests on, and no answers.
     Mute,
+    /// It hangs up in the middle of a large object.
+    BreaksOff,
     /// It passes all on but the first deletion, which waits for [`Proxy::release`].
     HoldsDeletion,
     /// It acknowledges objects, and drops them.
@@ -35,6 +37,9 @@ const UNAVAILABLE: &str =
     "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 const SLOW_DOWN: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>SlowDown</Code>\
     <Message>Please reduce your request rate.</Message><RequestId>1</RequestId></Error>";
+
+/// The bytes of answers on one connection behind which [`Front::BreaksOff`] hangs up.
+const LARGE: usize = 256 << 10;
 
 /// A proxy before the server.
 pub(crate) struct Proxy {
@@ -188,8 +193,10 @@ fn pass_answers(
     holds: &AtomicBool,
 ) {
     let mut piece = vec![0; 65_536];
+    let mut passed = 0;
     while let Ok(count @ 1..) = server.read(&mut piece) {
         let answer = &piece[..count];
+        passed += count;
         let front = *lock(&inside.front);
         if holds.load(Ordering::SeqCst) && answer.starts_with(b"HTTP/1.1 2") {
             inside.answered.store(true, Ordering::SeqCst);
@@ -202,6 +209,7 @@ fn pass_answers(
                 true
             }
             Front::Closed | Front::Unavailable | Front::SlowDown => false,
+            Front::BreaksOff if passed > LARGE => false,
             _ => client.write_all(answer).is_ok() || holds.load(Ordering::SeqCst),
         };
         if !goes_on {
