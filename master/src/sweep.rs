@@ -11,8 +11,8 @@ use link::Contents;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use crate::content_place::ContentPlace;
-use crate::core::OldBlob;
 use crate::core::ask::{HostAsk, HostNames, UpkeepAsk};
+use crate::core::{NoReply, OldBlob};
 use crate::operations::SweepHold;
 use crate::run::SessionContext;
 use crate::store::Reader;
@@ -103,8 +103,7 @@ pub(crate) async fn serve(state: Arc<SessionContext>) {
             }
         }
 
-        let trim = UpkeepAsk::TrimContent(grace.into());
-        if state.core.ask::<()>(trim).await.is_err() {
+        if trim_content(&state, grace).await.is_err() {
             return;
         }
         if bytes > 0 {
@@ -117,6 +116,35 @@ pub(crate) async fn serve(state: Arc<SessionContext>) {
                 tracing::warn!(why, "the bucket is not swept to the end; it is tried again");
             }
         }
+    }
+}
+
+/// Has the core forget who has sent content longer than `grace` ago that no job of the sender needs. A reader looks for
+/// it in portions, so that the core has to do only with what goes.
+async fn trim_content(state: &SessionContext, grace: Duration) -> Result<(), NoReply> {
+    let mut after = None;
+    loop {
+        let reader = state.reader.clone();
+        let before = state.clock.now() - grace.into();
+        let found = move || reader.sent_before(before, after.as_ref(), PORTION as u32);
+        let found = tokio::task::spawn_blocking(found).await;
+        let found = found.map_err(std::io::Error::other);
+        let sent = match found.and_then(|found| found.map_err(std::io::Error::other)) {
+            Ok(sent) => sent,
+            Err(error) => {
+                tracing::warn!(%error, "the uploads that no job needs could not be found");
+                return Ok(());
+            }
+        };
+
+        for old in sent.old.chunks(REMOVED).map(<[BlobHash]>::to_vec) {
+            let trim = UpkeepAsk::TrimContent(grace.into(), old);
+            state.core.ask::<()>(trim).await?;
+        }
+        let Some(next) = sent.next else {
+            return Ok(());
+        };
+        after = Some(next);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Records users' uploads, counts their bytes that no job of the user needs, and decides which
 //! content a host needs for its attempts. The transfer and its limits live in `sessions::content`.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
@@ -9,7 +10,7 @@ use common::job::{Input, InputSource};
 use common::{AttemptId, BlobRef, HostId, IdSet, JobId, Span, Time};
 
 use super::Core;
-use crate::store::{LiveObject, ObjectName, StoreError};
+use crate::store::{LiveObject, ObjectName, StoreError, UnusedBytes};
 
 /// The longest time between the begin of an upload and the note that it is there. What the storage
 /// has for longer, and no note of, is taken for left over (`sweep`).
@@ -33,8 +34,7 @@ impl Core {
     pub(super) fn content_came(&mut self, user: &str, blob: BlobRef) -> Result<(), StoreError> {
         let unused = self.store.content_came(user, blob, self.now)?;
         if unused > 0 {
-            let sum = self.unused.entry(user.to_owned()).or_default();
-            *sum = sum.saturating_add(unused);
+            self.add_to_unused([(user.to_owned(), unused)].into());
         }
         Ok(())
     }
@@ -47,10 +47,30 @@ impl Core {
     /// Marks the content of a user's new job as needed, so that it no longer counts as unused by that user.
     pub(super) fn content_needed(&mut self, job: JobId, user: &str) -> Result<(), StoreError> {
         let bytes = self.store.content_is_needed(job, user)?;
-        if let Some(sum) = self.unused.get_mut(user) {
-            *sum = sum.saturating_sub(bytes);
-        }
+        self.take_off_unused([(user.to_owned(), bytes)].into());
         Ok(())
+    }
+
+    /// Counts content as unused no longer.
+    fn take_off_unused(&mut self, bytes: UnusedBytes) {
+        for (user, bytes) in bytes {
+            if let Entry::Occupied(mut sum) = self.unused.entry(user) {
+                let left = sum.get().saturating_sub(bytes);
+                if left == 0 {
+                    sum.remove();
+                } else {
+                    *sum.get_mut() = left;
+                }
+            }
+        }
+    }
+
+    /// Counts content as unused again, since the job that needed it was forgotten.
+    pub(super) fn add_to_unused(&mut self, bytes: UnusedBytes) {
+        for (user, bytes) in bytes {
+            let sum = self.unused.entry(user).or_default();
+            *sum = sum.saturating_add(bytes);
+        }
     }
 
     /// Notes that content was uploaded to the bucket as the object of this number. Returns whether it
@@ -162,6 +182,7 @@ impl Core {
         }
 
         let mut bytes = 0;
+        let mut gone = Vec::new();
         for (blob, at) in old {
             // A blob that was used meanwhile, or is needed, stays. Whether it was used is looked at last: while
             // the store answers, this master may have lost it, and another one counts on the blob.
@@ -178,7 +199,7 @@ impl Core {
             match self.blobs.remove(&blob.hash) {
                 Ok(()) => {
                     bytes += blob.size;
-                    self.store.content_went(&blob.hash)?;
+                    gone.push(blob.hash);
                 }
                 Err(error) => {
                     tracing::warn!(hash = %blob.hash, %error, "content that nobody needs stays");
@@ -186,21 +207,23 @@ impl Core {
             }
         }
 
-        // What is unused is counted at the end of the sweep, by `trim_content_of`.
+        if !gone.is_empty() {
+            let counted = self.store.content_went(&gone)?;
+            self.take_off_unused(counted);
+        }
         Ok(bytes)
     }
 
-    /// Recounts the bytes of unused content by user from the store.
-    pub(super) fn count_unused(&mut self) -> Result<(), StoreError> {
-        self.unused = self.store.unused_content()?;
+    /// Forgets uploads of this content made more than `grace` ago that no job of the sender needs: the sender
+    /// must then upload the content again.
+    pub(super) fn trim_content_of(
+        &mut self,
+        grace: Span,
+        old: &[BlobHash],
+    ) -> Result<(), StoreError> {
+        let counted = self.store.trim_content_of(old, self.now - grace)?;
+        self.take_off_unused(counted);
         Ok(())
-    }
-
-    /// Forgets uploads made more than `grace` ago that no job of the sender needs: the sender must
-    /// then upload the content again.
-    pub(super) fn trim_content_of(&mut self, grace: Span) -> Result<(), StoreError> {
-        self.store.trim_content_of(self.now - grace)?;
-        self.count_unused()
     }
 
     /// Whether the host needs this content for one of its attempts: as an input, or for the
@@ -310,6 +333,7 @@ mod tests {
 
     use super::super::retention::tests::core;
     use super::*;
+    use crate::store::counted;
     use crate::store::tests::{add_job_with, spec};
 
     #[test]
@@ -332,6 +356,34 @@ mod tests {
         assert!(!left_over.iter().any(|blob| files.has(blob)));
         assert_eq!(core.sweep(&old).unwrap(), 0);
     }
+
+    #[test]
+    fn what_counts_against_a_user_follows_each_upload_sweep_and_trim() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut core = core(dir.path(), Time(1_700_000_000_000_000), true);
+        let files = BlobStore::open(&dir.path().join("content")).unwrap();
+        let [swept, trimmed, kept] =
+            ["swept", "trimmed", "kept"].map(|text| files.add_reader(text.as_bytes()).unwrap());
+        let one = counted(kept.size);
+        for sent in [swept, trimmed] {
+            core.content_came("ann", sent).unwrap();
+        }
+        core.now = core.now + Span::from_secs(10);
+        core.content_came("ann", kept).unwrap();
+        assert_eq!(core.unused_of("ann"), 3 * one);
+
+        let mut old = files.list().unwrap();
+        old.retain(|(blob, _)| *blob == swept);
+        assert_eq!(core.sweep(&old).unwrap(), swept.size);
+        assert_eq!(core.unused_of("ann"), 2 * one);
+
+        let hashes = [trimmed.hash, kept.hash];
+        core.trim_content_of(Span::from_secs(5), &hashes).unwrap();
+        assert_eq!(core.unused_of("ann"), one);
+        core.trim_content_of(Span::from_secs(5), &hashes).unwrap();
+        assert_eq!(core.unused, core.store.unused_content().unwrap());
+    }
+
     #[test]
     fn the_places_of_tasks_are_their_ranks_and_strange_tasks_have_none() {
         let ids = IdSet::from_ranges(vec![(3, 3), (5, 9), (20, 1_000), (u32::MAX, u32::MAX)]);

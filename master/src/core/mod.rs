@@ -182,8 +182,6 @@ pub(crate) struct Core {
     newest_event: watch::Sender<u64>,
     /// The time from which on rows of forgotten jobs are removed, if there may be any.
     clears: Option<Time>,
-    /// Whether `unused` is to be counted once these rows are gone.
-    recounts: bool,
     /// The sweeps for the beginning of the next group.
     sweeps: Vec<(Vec<OldBlob>, Option<oneshot::Sender<CoreReply>>)>,
     /// Whether the present group is the last one.
@@ -461,7 +459,6 @@ impl Core {
             sweeps: Vec::new(),
             // A run before this one may have left some.
             clears: Some(now),
-            recounts: false,
             stopping: false,
         };
         if is_copy {
@@ -470,7 +467,7 @@ impl Core {
         core.restore()?;
         core.doubt_clock(config.accept.clock)?;
 
-        core.count_unused()?;
+        core.unused = core.store.unused_content()?;
         core.finish_group()?;
         Ok(core)
     }

@@ -110,11 +110,7 @@ impl Core {
 
         let cleared = self.store.clear_forgotten(self.now, ROWS)?;
         self.clears = cleared.more.then(|| self.now + CLEAR_EVERY);
-        self.recounts |= cleared.unused;
-        if self.recounts && !cleared.more {
-            self.recounts = false;
-            self.count_unused()?;
-        }
+        self.add_to_unused(cleared.unused);
         Ok(())
     }
 }

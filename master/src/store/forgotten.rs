@@ -9,6 +9,7 @@ use scheduler::billing::Account;
 
 use super::db::Db;
 use super::speculation::{Disclosure, add_untried, requests, tried, wanted};
+use super::uploads::UnusedBytes;
 use super::value::{SqlValue, values};
 use super::writer::Writer;
 use super::{StoreError, time};
@@ -45,12 +46,12 @@ pub(super) struct ForgottenJob {
 }
 
 /// The outcome of a portion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cleared {
     /// Whether there may be more to remove or to give back.
     pub(crate) more: bool,
-    /// Whether content that users have sent counts against them again.
-    pub(crate) unused: bool,
+    /// The counted bytes of content that users have sent, and that counts against them again.
+    pub(crate) unused: UnusedBytes,
 }
 
 /// The forgotten jobs of `user`, or of all users with `None`, that have rows: at most so many.
@@ -109,17 +110,20 @@ impl Writer {
     /// Removes rows of forgotten jobs, about `most`, and gives pages back to the file system.
     pub(crate) fn clear_forgotten(&mut self, now: Time, most: u32) -> Result<Cleared, StoreError> {
         let mut room = most;
-        let mut unused = false;
+        let mut unused = UnusedBytes::new();
         let jobs = forgotten(self.db(), None, most.div_ceil(JOB_ITSELF))?;
         let mut jobs = jobs.into_iter();
         while room > 0
             && let Some(job) = jobs.next()
         {
             let rows = self.rows_of(job.job, room)?;
-            unused |= match rows > room {
+            let bytes = match rows > room {
                 true => self.clear_some(&job, room, now)?,
                 false => self.clear_rest(&job, now)?,
             };
+            if bytes > 0 {
+                *unused.entry(job.user).or_default() += bytes;
+            }
             room = room.saturating_sub(rows.saturating_add(JOB_ITSELF));
         }
 
@@ -141,8 +145,8 @@ impl Writer {
         Ok(u32::try_from(rows).unwrap_or(u32::MAX))
     }
 
-    /// Removes all rows of a forgotten job. Returns whether content counts against its user again.
-    fn clear_rest(&mut self, job: &ForgottenJob, now: Time) -> Result<bool, StoreError> {
+    /// Removes all rows of a forgotten job. Returns the bytes of content that counts against its user again.
+    fn clear_rest(&mut self, job: &ForgottenJob, now: Time) -> Result<u64, StoreError> {
         let rest = job.rest(self.db())?;
         self.add_to_account(&job.user, &rest)?;
         let unused = self.content_is_not_needed((job.job, &job.user), None, now)?;
@@ -151,11 +155,11 @@ impl Writer {
         Ok(unused)
     }
 
-    /// Removes so many rows of a forgotten job that has more. Returns whether content counts against its
-    /// user again.
-    fn clear_some(&mut self, job: &ForgottenJob, most: u32, now: Time) -> Result<bool, StoreError> {
+    /// Removes so many rows of a forgotten job that has more. Returns the bytes of content that counts against
+    /// its user again.
+    fn clear_some(&mut self, job: &ForgottenJob, most: u32, now: Time) -> Result<u64, StoreError> {
         let mut room = most;
-        let mut unused = false;
+        let mut unused = 0;
         for (table, column) in MANY {
             let keys = self.first_keys(job.job, (table, column), room)?;
             let Some(last) = keys.last() else { continue };
@@ -310,7 +314,7 @@ mod tests {
             let cleared = store.clear_forgotten(Time(50), PORTION).unwrap();
             store.commit().unwrap();
             more = cleared.more;
-            unused += u32::from(cleared.unused);
+            unused += cleared.unused.get("ann").copied().unwrap_or(0);
             portions += 1;
 
             let before_it = std::mem::replace(&mut left, rows(&store, large));
@@ -328,7 +332,7 @@ mod tests {
         let needs = |task| store.needs_blob(&hash_of(task)).unwrap();
         assert_eq!([needs(1), needs(2)], [true, false]);
         let counted = store.unused_content().unwrap()["ann"];
-        assert_eq!((unused, counted), (1, LEAST_COUNTED));
+        assert_eq!((unused, counted), (LEAST_COUNTED, LEAST_COUNTED));
         assert_eq!(forgotten(store.db(), None, 10).unwrap().len(), 0);
     }
 

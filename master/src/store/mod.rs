@@ -89,7 +89,7 @@ pub(crate) use site::StoredAnswer;
 pub(crate) use speculation::Disclosure;
 pub(crate) use transfer::copy as copy_store;
 pub(crate) use updates::{HostProgress, RolloutState, StoredProgress, StoredRollout};
-pub(crate) use uploads::counted;
+pub(crate) use uploads::{UnusedBytes, counted};
 pub(crate) use wait::StoreWait;
 pub(crate) use writer::{NewAttempt, NewJob, RequestKey, Writer};
 

@@ -803,12 +803,14 @@ fn content_of_a_forgotten_job_counts_against_its_sender_again_from_then_on() {
     assert!(store.unused_content().unwrap().is_empty());
 
     store.forget_job(job).unwrap();
-    assert!(store.clear_forgotten(Time(50), 100).unwrap().unused);
+    let cleared = store.clear_forgotten(Time(50), 100).unwrap();
+    assert_eq!(cleared.unused["ann"], LEAST_COUNTED);
     let unused: Vec<_> = store.unused_content().unwrap().into_iter().collect();
     assert_eq!(unused, [("ann".to_owned(), LEAST_COUNTED)]);
-    store.trim_content_of(Time(50)).unwrap();
-    assert_eq!(store.unused_content().unwrap().len(), 1);
-    store.trim_content_of(Time(51)).unwrap();
+    let trimmed = store.trim_content_of(&[blob.hash], Time(50)).unwrap();
+    assert!(trimmed.is_empty() && store.unused_content().unwrap().len() == 1);
+    let trimmed = store.trim_content_of(&[blob.hash], Time(51)).unwrap();
+    assert_eq!(trimmed["ann"], LEAST_COUNTED);
     assert!(store.unused_content().unwrap().is_empty());
 }
 

@@ -9,7 +9,7 @@ use common::{BlobRef, IdSet, JobId, Time};
 
 use super::db::Db;
 use super::reader::Reader;
-use super::value::values;
+use super::value::{SqlRow, SqlValue, values};
 use super::writer::Writer;
 use super::{StoreError, micros};
 
@@ -62,6 +62,73 @@ impl Reader {
                         .transpose()
                 })
                 .transpose()
+        })
+    }
+}
+
+/// The text that reads a portion of what users have sent, behind a user and a hash.
+const SENT: &str =
+    "SELECT \"user\", hash, at, needed FROM content_of WHERE (\"user\", hash) > ($1, $2)
+    ORDER BY \"user\", hash LIMIT $3";
+
+/// The most hashes of one question.
+const ASKED: usize = 1_024;
+
+/// Returns the text that counts what no job of its sender needs among so many hashes.
+fn unused_question(count: usize) -> String {
+    let asked: Vec<String> = (3..=count + 2).map(|at| format!("${at}")).collect();
+    let asked = asked.join(", ");
+    format!(
+        "SELECT \"user\", CAST(SUM(CASE WHEN size < $1 THEN $1 ELSE size END) AS BIGINT)
+         FROM content_of WHERE NOT needed AND at < $2 AND hash IN ({asked}) GROUP BY \"user\""
+    )
+}
+
+/// The counted bytes, by user.
+pub(crate) type UnusedBytes = BTreeMap<String, u64>;
+
+fn counted_bytes(row: &SqlRow<'_>) -> Result<(String, u64), StoreError> {
+    Ok((row.get(0)?, row.get::<i64>(1)?.max(0) as u64))
+}
+
+/// A portion of what users have sent.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct SentContent {
+    /// The content in it that was sent long enough ago, and that no job of its sender needs.
+    pub(crate) old: Vec<BlobHash>,
+    /// The place behind which the next portion begins; `None` if there is none.
+    pub(crate) next: Option<(String, BlobHash)>,
+}
+
+impl Reader {
+    /// Looks through the content that users have sent, at most so many rows behind the place `after`, for what was
+    /// sent before `before`.
+    pub(crate) fn sent_before(
+        &self,
+        before: Time,
+        after: Option<&(String, BlobHash)>,
+        most: u32,
+    ) -> Result<SentContent, StoreError> {
+        // No user has no name.
+        let start = (String::new(), BlobHash([0; 32]));
+        let (user, hash) = after.unwrap_or(&start);
+        self.with(|db| {
+            let mut portion = SentContent::default();
+            let mut rows = 0;
+            db.each(SENT, values![user, hash.0, most], |row| {
+                rows += 1;
+                let place = (row.get(0)?, BlobHash(row.get(1)?));
+                let at: i64 = row.get(2)?;
+                let needed: bool = row.get(3)?;
+                if !needed && at < micros(before) {
+                    portion.old.push(place.1);
+                }
+                portion.next = Some(place);
+                Ok(())
+            })?;
+
+            portion.next = portion.next.filter(|_| rows == most);
+            Ok(portion)
         })
     }
 }
@@ -121,44 +188,96 @@ impl Writer {
 
     /// Prepares to remove what says that a forgotten job of this user needs content, all of it or up to the
     /// hash `last`: what the user sent and no job of that user needs counts against the user again. Returns
-    /// whether there is any.
+    /// its counted bytes.
     pub(super) fn content_is_not_needed(
         &mut self,
         (job, user): (JobId, &str),
         last: Option<&[u8]>,
         now: Time,
-    ) -> Result<bool, StoreError> {
-        self.count(
+    ) -> Result<u64, StoreError> {
+        let last = last.unwrap_or(&[0xFF; 32]);
+        let sql =
+            "SELECT CAST(COALESCE(SUM(CASE WHEN size < $1 THEN $1 ELSE size END), 0) AS BIGINT)
+             FROM content_of WHERE needed AND \"user\" = $2
+             AND hash IN (SELECT hash FROM blob_use WHERE job = $3 AND hash <= $4)
+             AND NOT EXISTS (SELECT 1 FROM blob_use b JOIN job j ON j.id = b.job
+                             WHERE b.hash = content_of.hash AND j.\"user\" = content_of.\"user\")";
+        let bytes: i64 = self.db().one(
+            sql,
+            values![LEAST_COUNTED as i64, user, job.0, last],
+            |row| row.get(0),
+        )?;
+        if bytes <= 0 {
+            return Ok(0);
+        }
+
+        self.change(
             "UPDATE content_of SET needed = FALSE, at = $1 WHERE needed AND \"user\" = $2
              AND hash IN (SELECT hash FROM blob_use WHERE job = $3 AND hash <= $4)
              AND NOT EXISTS (SELECT 1 FROM blob_use b JOIN job j ON j.id = b.job
                              WHERE b.hash = content_of.hash AND j.\"user\" = content_of.\"user\")",
-            values![micros(now), user, job.0, last.unwrap_or(&[0xFF; 32])],
-        )
-        .map(|changed| changed > 0)
+            values![micros(now), user, job.0, last],
+        )?;
+        Ok(bytes as u64)
     }
 
-    /// Forgets who sent this content, since it was removed.
-    pub(crate) fn content_went(&mut self, hash: &BlobHash) -> Result<(), StoreError> {
-        self.change("DELETE FROM content_of WHERE hash = $1", values![hash.0])
+    /// Forgets who sent this content, since it was removed. Returns what was counted for it.
+    pub(crate) fn content_went(&mut self, gone: &[BlobHash]) -> Result<UnusedBytes, StoreError> {
+        let counted = self.unused_among(gone, Time(u64::MAX))?;
+        for hash in gone {
+            self.change("DELETE FROM content_of WHERE hash = $1", values![hash.0])?;
+        }
+        Ok(counted)
     }
 
-    /// Forgets who sent content before `before` that no job of its sender needs: the sender has to
-    /// send it again.
-    pub(crate) fn trim_content_of(&mut self, before: Time) -> Result<(), StoreError> {
-        self.change(
-            "DELETE FROM content_of WHERE NOT needed AND at < $1",
-            values![micros(before)],
-        )
+    /// Forgets who sent this content, where that was before `before` and no job of the sender needs it: the sender
+    /// has to send it again. Returns what was counted for it.
+    pub(crate) fn trim_content_of(
+        &mut self,
+        old: &[BlobHash],
+        before: Time,
+    ) -> Result<UnusedBytes, StoreError> {
+        let counted = self.unused_among(old, before)?;
+        if counted.is_empty() {
+            return Ok(counted);
+        }
+        for hash in old {
+            self.change(
+                "DELETE FROM content_of WHERE hash = $1 AND NOT needed AND at < $2",
+                values![hash.0, micros(before)],
+            )?;
+        }
+        Ok(counted)
     }
 
-    /// The counted bytes of the sent content that no job of its sender needs, by user.
-    pub(crate) fn unused_content(&self) -> Result<BTreeMap<String, u64>, StoreError> {
+    /// The counted bytes of this content for those who sent it before `before` and have no job that needs it.
+    fn unused_among(&self, hashes: &[BlobHash], before: Time) -> Result<UnusedBytes, StoreError> {
+        let mut counted = UnusedBytes::new();
+        for portion in hashes.chunks(ASKED) {
+            let least = SqlValue::Int(LEAST_COUNTED as i64);
+            let mut values = vec![least, SqlValue::Int(micros(before))];
+            values.extend(portion.iter().map(|hash| SqlValue::Bytes(&hash.0)));
+            // Each text is prepared and kept, so there are few: the last hash fills one up.
+            let count = portion.len().next_power_of_two();
+            let last = values[portion.len() + 1];
+            values.resize(count + 2, last);
+
+            self.db().each(&unused_question(count), &values, |row| {
+                let (user, bytes) = counted_bytes(row)?;
+                *counted.entry(user).or_default() += bytes;
+                Ok(())
+            })?;
+        }
+        Ok(counted)
+    }
+
+    /// The counted bytes of the sent content that no job of its sender needs, by user. It reads all that was ever sent,
+    /// and is asked when a master starts.
+    pub(crate) fn unused_content(&self) -> Result<UnusedBytes, StoreError> {
         let sql = "SELECT \"user\", CAST(SUM(CASE WHEN size < $1 THEN $1 ELSE size END) AS BIGINT)
             FROM content_of WHERE NOT needed GROUP BY \"user\"";
-        self.db().all(sql, values![LEAST_COUNTED as i64], |row| {
-            Ok((row.get(0)?, row.get::<i64>(1)?.max(0) as u64))
-        })
+        self.db()
+            .all(sql, values![LEAST_COUNTED as i64], counted_bytes)
     }
 
     /// Discards the results of those `tasks` that are finished and were requested. If there are
@@ -221,7 +340,7 @@ impl Writer {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{add_job_with, file, open, spec};
+    use super::super::tests::{add_job_with, clear, file, open, spec};
     use super::*;
 
     fn unused(store: &Writer, user: &str) -> u64 {
@@ -258,5 +377,115 @@ mod tests {
         let none = add_job_with(&mut store, 3, (&spec(1), &[]), "bob");
         assert_eq!(store.content_is_needed(none, "bob").unwrap(), 0);
         assert_eq!(unused(&store, "bob"), 140_000);
+    }
+
+    #[test]
+    fn each_change_tells_by_how_much_a_count_of_all_unused_content_would_differ() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = open(&dir);
+        let mut kept = UnusedBytes::new();
+        let files: Vec<BlobRef> = (0..8).map(|n| file(n, u64::from(n) * 10_000)).collect();
+        let hashes: Vec<BlobHash> = files.iter().map(|file| file.hash).collect();
+        let agree = |store: &Writer, kept: &UnusedBytes| {
+            let kept = kept.iter().filter(|(_, bytes)| **bytes > 0);
+            let all = store.unused_content().unwrap();
+            assert!(kept.eq(all.iter()), "{all:?}");
+        };
+
+        for (user, sent) in [("ann", 0..6), ("bob", 3..8)] {
+            for n in sent {
+                let at = Time(n as u64 + 1);
+                let bytes = store.content_came(user, files[n], at).unwrap();
+                *kept.entry(user.to_owned()).or_default() += bytes;
+            }
+        }
+        agree(&store, &kept);
+
+        let job = add_job_with(&mut store, 1, (&spec(1), &files[..5]), "ann");
+        let other = add_job_with(&mut store, 2, (&spec(1), &files[4..7]), "ann");
+        for job in [job, other] {
+            *kept.get_mut("ann").unwrap() -= store.content_is_needed(job, "ann").unwrap();
+            agree(&store, &kept);
+        }
+
+        // What the other job needs stays needed.
+        store.forget_job(job).unwrap();
+        let again = store.clear_forgotten(Time(5), 1_000).unwrap().unused;
+        assert_eq!(again["ann"], 2 * LEAST_COUNTED + 50_000);
+        *kept.get_mut("ann").unwrap() += again["ann"];
+        agree(&store, &kept);
+
+        // Ann's since the job was forgotten at 5, bob's since he sent them.
+        let trimmed = store.trim_content_of(&hashes, Time(6)).unwrap();
+        let went = store.content_went(&hashes[5..]).unwrap();
+        for (user, bytes) in trimmed.iter().chain(&went) {
+            *kept.get_mut(user).unwrap() -= bytes;
+        }
+        assert!(trimmed.contains_key("ann") && trimmed.contains_key("bob"));
+        assert_eq!(went.keys().collect::<Vec<_>>(), ["bob"]);
+        agree(&store, &kept);
+        clear(&mut store);
+        agree(&store, &kept);
+    }
+
+    #[test]
+    fn what_users_have_sent_is_looked_through_in_portions_and_old_is_what_no_job_needs() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = open(&dir);
+        let files: Vec<BlobRef> = (0..5).map(|n| file(n, 9)).collect();
+        for (user, at) in [("ann", 1), ("bob", 2), ("zoe", 7)] {
+            for sent in &files {
+                store.content_came(user, *sent, Time(at)).unwrap();
+            }
+        }
+        let job = add_job_with(&mut store, 1, (&spec(1), &files[..2]), "bob");
+        store.content_is_needed(job, "bob").unwrap();
+        store.commit().unwrap();
+
+        let reader = store.reader(dir.path());
+        for most in [1, 4, 5, 15, 100] {
+            let mut old = Vec::new();
+            let mut portions = 0;
+            let mut after = None;
+            loop {
+                let portion = reader.sent_before(Time(7), after.as_ref(), most).unwrap();
+                old.extend(portion.old);
+                portions += 1;
+                after = portion.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+
+            let count = |of: &BlobRef| old.iter().filter(|hash| **hash == of.hash).count();
+            let found: Vec<usize> = files.iter().map(count).collect();
+            assert_eq!(found, [1, 1, 2, 2, 2], "{most} at a time");
+            assert_eq!(portions, 15 / most + 1, "{most} at a time");
+        }
+    }
+
+    #[test]
+    fn no_upkeep_of_what_users_have_sent_reads_all_of_it() {
+        if super::super::pg::in_tests() {
+            return; // Its plans depend on what is there.
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(&dir);
+        let number = SqlValue::Int(1);
+        let hash = SqlValue::Bytes(&[7; 32]);
+        for (sql, values) in [
+            (SENT.to_owned(), vec![SqlValue::Text("ann"), hash, number]),
+            (unused_question(2), vec![number, number, hash, hash]),
+        ] {
+            let plan = format!("EXPLAIN QUERY PLAN {sql}");
+            let steps: Vec<String> = store.db().all(&plan, &values, |row| row.get(3)).unwrap();
+            assert!(
+                steps
+                    .iter()
+                    .any(|step| step.starts_with("SEARCH content_of"))
+                    && !steps.iter().any(|step| step.starts_with("SCAN")),
+                "{sql}: {steps:?}"
+            );
+        }
     }
 }

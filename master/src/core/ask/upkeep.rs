@@ -44,8 +44,8 @@ pub enum UpkeepAsk {
     CondemnUnknown(Vec<ObjectName>),
     /// These condemned objects were deleted. Gives `Done`.
     ObjectsDeleted(Vec<ObjectName>),
-    /// Forgets uploads longer ago than this whose content no job of the sender needs. Gives `Done`.
-    TrimContent(Span),
+    /// Forgets uploads of this content, longer ago than this, that no job of the sender needs. Gives `Done`.
+    TrimContent(Span, Vec<BlobHash>),
     /// Removes a portion of the jobs that settled long ago; the reply says whether there may be
     /// more. Gives `Whether`.
     Retire,
@@ -83,7 +83,7 @@ impl Core {
             UpkeepAsk::ContentLost(name) => self.content_lost(name)?.into(),
             UpkeepAsk::CondemnUnknown(names) => self.condemn_unknown(&names)?.into(),
             UpkeepAsk::ObjectsDeleted(names) => self.store.forget_objects(&names)?.into(),
-            UpkeepAsk::TrimContent(grace) => self.trim_content_of(grace)?.into(),
+            UpkeepAsk::TrimContent(grace, old) => self.trim_content_of(grace, &old)?.into(),
             UpkeepAsk::Retire => self.retire()?.into(),
             UpkeepAsk::WriteExperience => self.write_experience()?.into(),
             UpkeepAsk::NoteUp => self.note_up()?.into(),
