@@ -92,25 +92,38 @@ pub fn backup(
         part::is_of_a_backup,
         |path| match is_archive(target) {
             true => files::create_private(path).map(drop),
-            false => {
-                fs::create_dir(path)?;
-                files::private_dir(path)?;
-                files::create_private(&path.join(UNFINISHED)).map(drop)
-            }
+            false => make_unfinished(path),
         },
     )?;
+    let beside_it = beside(target, "store");
+    let copy = match Part::take(&beside_it, part::is_of_a_copy, make_unfinished) {
+        Ok(copy) => copy,
+        Err(error) => {
+            part.discard();
+            return Err(error);
+        }
+    };
 
-    let snapshot = beside(target, "store");
-    remove_store(&snapshot);
+    let snapshot = copy.path().join(STORE);
     let written = write(&places, &snapshot, target, (part.path(), end));
+    // The file that says whose directory it is goes last.
     remove_store(&snapshot);
-    written.map_err(|error| {
+    copy.discard();
+    let done = written.and_then(|done| put_in_place(part.path(), target).map(|()| done));
+    done.map_err(|error| {
         part.discard();
         end.reason(error)
     })
 }
 
-/// Removes a copy of a store, with the files that SQLite makes beside it.
+/// Makes a directory that says of itself that it is not whole.
+fn make_unfinished(path: &Path) -> io::Result<()> {
+    fs::create_dir(path)?;
+    files::private_dir(path)?;
+    files::create_private(&path.join(UNFINISHED)).map(drop)
+}
+
+/// Removes the copy of a store, with the files that SQLite makes beside it.
 fn remove_store(path: &Path) {
     for end in ["", "-wal", "-shm", "-journal"] {
         let _ = fs::remove_file(format!("{}{end}", path.display()));
@@ -193,11 +206,15 @@ fn write(
 
     let kept = put_all(&items, (part, end), is_archive(target), &mut done)?;
     verify(part, &kept, end)?;
-    remove_store(snapshot);
+    Ok(done)
+}
+
+/// Gives a backup that was read back its name.
+fn put_in_place(part: &Path, target: &Path) -> Result<(), OperationError> {
     finish(part, is_archive(target)).map_err(LinkError::file("cannot write", part))?;
     fs::rename(part, target).map_err(LinkError::file("cannot rename", part))?;
     files::sync_dir(parent(target)).map_err(LinkError::file("cannot sync", parent(target)))?;
-    Ok(done)
+    Ok(())
 }
 
 /// Makes a whole backup of what was written and read back: from now on nothing takes it for left behind.

@@ -1,6 +1,7 @@
 //! The files of a backup or a restoration before they are whole. An operation that breaks off removes them. One that is killed
 //! leaves them, and the next operation of the same name replaces them.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use link::LinkError;
 
 use super::{HOME, OperationError, STORE, archive};
 
-/// The file in a backup's directory that says that it is not whole.
+/// The file in a backup's directory, or beside the copy of a store, that says that it is not whole.
 pub(super) const UNFINISHED: &str = "unfinished";
 
 /// The word that an operation is to break off, for whoever has started it to say.
@@ -123,14 +124,24 @@ impl Part {
 /// Whether this is what a killed backup has left: a directory that says so of itself, or an archive that
 /// breaks off. A whole backup is never one, whatever its name is.
 pub(super) fn is_of_a_backup(path: &Path) -> bool {
-    if let Ok(entries) = fs::read_dir(path) {
-        let names: io::Result<Vec<_>> = entries.map(|entry| Ok(entry?.file_name())).collect();
-        return names.is_ok_and(|names| {
-            let says_so = names.is_empty() || names.iter().any(|name| name == UNFINISHED);
-            says_so && names.iter().all(|name| name == HOME || name == UNFINISHED)
-        });
-    }
-    is_rest_of_archive(path).unwrap_or(false)
+    is_unfinished(path, |name| name == HOME)
+        .unwrap_or_else(|| is_rest_of_archive(path).unwrap_or(false))
+}
+
+/// Whether this is the directory in which a killed backup has left its copy of the store.
+pub(super) fn is_of_a_copy(path: &Path) -> bool {
+    let of_a_store = |name: &OsStr| name.to_string_lossy().starts_with(STORE);
+    is_unfinished(path, of_a_store).unwrap_or(false)
+}
+
+/// Whether a directory says of itself that it is not whole, and all that it has is `known`; `None` where this is none.
+fn is_unfinished(path: &Path, known: impl Fn(&OsStr) -> bool) -> Option<bool> {
+    let entries = fs::read_dir(path).ok()?;
+    let names: io::Result<Vec<_>> = entries.map(|entry| Ok(entry?.file_name())).collect();
+    Some(names.is_ok_and(|names| {
+        let says_so = names.is_empty() || names.iter().any(|name| name == UNFINISHED);
+        says_so && names.iter().all(|name| name == UNFINISHED || known(name))
+    }))
 }
 
 fn is_rest_of_archive(path: &Path) -> io::Result<bool> {

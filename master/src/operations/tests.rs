@@ -390,7 +390,10 @@ fn what_a_killed_operation_left_is_replaced_and_what_is_in_use_or_somebodys_is_n
     link::files::private_dir(&place.at("copy.part/master")).unwrap();
     fs::write(place.at("copy.part/master/ca.key.der"), "a part").unwrap();
     fs::write(place.at("copy.part/unfinished"), "").unwrap();
-    fs::write(place.at("copy.store"), "a part").unwrap();
+    link::files::private_dir(&place.at("copy.store")).unwrap();
+    for name in ["unfinished", "store.sqlite", "store.sqlite-journal"] {
+        fs::write(place.at("copy.store").join(name), "a part").unwrap();
+    }
     fs::write(place.at("copy.tar.part"), "master/store.sqlite").unwrap();
     fs::write(place.at("early.tar.part"), "").unwrap();
     for target in ["copy", "copy.tar", "early.tar"] {
@@ -421,6 +424,37 @@ fn what_a_killed_operation_left_is_replaced_and_what_is_in_use_or_somebodys_is_n
     }
     assert_eq!(fs::read(place.at("mine.part/notes")).unwrap(), b"mine");
     assert_eq!(fs::read(place.at("mine.tar.part")).unwrap(), b"mine");
+}
+
+#[test]
+fn what_somebody_has_where_a_backup_copies_the_store_is_left_alone() {
+    let place = Place::new();
+    let its = ["file.store", "file.store-wal", "copied.store-shm"].map(|name| place.at(name));
+    for path in &its {
+        fs::write(path, "mine").unwrap();
+    }
+    let copied = place.at("copied.store");
+    fs::create_dir(&copied).unwrap();
+    fs::write(copied.join("store.sqlite"), "mine").unwrap();
+    let before = names(place.dir.path());
+
+    for target in ["file", "copied"] {
+        let refused = backup(&place.state(), &place.at(target));
+        let Err(OperationError::Exists { path }) = refused else {
+            panic!("{target}: {refused:?}");
+        };
+        assert_eq!(path, place.at(&format!("{target}.store")));
+    }
+    assert_eq!(names(place.dir.path()), before);
+    for path in its.iter().chain([&copied.join("store.sqlite")]) {
+        assert_eq!(fs::read(path).unwrap(), b"mine");
+    }
+
+    backup(&place.state(), &place.at("other")).unwrap();
+    let mut after = before;
+    after.push("other".into());
+    after.sort_unstable();
+    assert_eq!(names(place.dir.path()), after);
 }
 
 #[test]
