@@ -63,7 +63,7 @@ pub(crate) async fn serve(state: Arc<SessionContext>) {
             }
         }
 
-        let _hold = match SweepHold::for_sweeping(&state.home) {
+        let hold = match SweepHold::for_sweeping(&state.home) {
             Ok(Some(hold)) => hold,
             Ok(None) => {
                 tracing::info!("content is not swept now: a backup counts on it");
@@ -110,6 +110,8 @@ pub(crate) async fn serve(state: Arc<SessionContext>) {
             tracing::info!(bytes, "content that no job needs was removed");
         }
 
+        // Only what was condemned goes from a bucket, which no store names any more. It may take long.
+        drop(hold);
         if let Some(objects) = state.blobs.objects() {
             let swept = bucket.sweep(&state, objects, grace).await;
             if let Err(why) = swept {

@@ -85,8 +85,7 @@ pub fn backup(
     }
 
     room::look_for_room_beside(home)?;
-    let _hold = SweepHold::against_sweeping(home)
-        .map_err(LinkError::file("cannot lock", home.join("sweep-lock")))?;
+    let _hold = SweepHold::against_sweeping(home, end)?;
     let part = Part::take(
         &beside(target, "part"),
         part::is_of_a_backup,

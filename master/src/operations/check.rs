@@ -10,6 +10,7 @@ use common::content::BlobHash;
 use link::{LinkError, files};
 
 use super::backup::hash_of;
+use super::part::BreakOff;
 use super::places::MasterPlaces;
 use super::{HOME, OperationError, STORE, SweepHold, bucket};
 use crate::clock::Clock;
@@ -123,8 +124,7 @@ pub fn check(dir: &Path, config: &Config, read_content: bool) -> Result<Checked,
     }
 
     room::look_for_room_beside(home)?;
-    let _hold = SweepHold::against_sweeping(home)
-        .map_err(LinkError::file("cannot lock", home.join("sweep-lock")))?;
+    let _hold = SweepHold::against_sweeping(home, &BreakOff::default())?;
     let mut checked = Checked::default();
 
     // Before anything else: the mark names what was durable at that moment.

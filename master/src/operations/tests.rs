@@ -11,7 +11,7 @@ use common::{BlobRef, IdSet, Incarnation, JobSpec, RequestId, TaskSet, Time};
 use link::BlobStore;
 use uuid::Uuid;
 
-use super::{BreakOff, HOME, OperationError, archive};
+use super::{BreakOff, HOME, OperationError, SweepHold, archive};
 use crate::Config;
 use crate::authority::Authority;
 use crate::store::{NewJob, NewToken, Redeemed, Writer};
@@ -424,6 +424,22 @@ fn what_a_killed_operation_left_is_replaced_and_what_is_in_use_or_somebodys_is_n
     }
     assert_eq!(fs::read(place.at("mine.part/notes")).unwrap(), b"mine");
     assert_eq!(fs::read(place.at("mine.tar.part")).unwrap(), b"mine");
+}
+
+#[test]
+fn a_backup_waits_for_a_sweep_and_breaks_off_meanwhile_when_it_is_told_to() {
+    let place = Place::new();
+    let before = names(place.dir.path());
+    let sweep = SweepHold::for_sweeping(&place.home()).unwrap();
+    assert!(sweep.is_some());
+    let end = BreakOff::default();
+    end.say();
+    let broken = super::backup(&place.state(), &place.at("copy"), &Config::default(), &end);
+    assert!(matches!(broken, Err(OperationError::Interrupted)));
+    assert_eq!(names(place.dir.path()), before);
+
+    drop(sweep);
+    backup(&place.state(), &place.at("copy")).unwrap();
 }
 
 #[test]

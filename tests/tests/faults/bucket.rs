@@ -302,6 +302,36 @@ fn an_object_of_a_bucket_that_is_missing_or_damaged_is_found_and_can_be_sent_aga
 }
 
 #[test]
+fn a_backup_and_a_check_do_not_wait_while_a_bucket_is_swept() {
+    let Some(storage) = Storage::new() else {
+        return;
+    };
+    let mut grid = grid(&storage);
+    worker(&mut grid, "h1", 1).start();
+    let job = submit(&grid, &bytes("not needed", 10_000));
+    wait(&grid, &job);
+    let kept = submit(&grid, &bytes("kept", 10_000));
+    wait(&grid, &kept);
+
+    storage.set(Front::HoldsDeletion);
+    grid.deskgrid(["job", "forget", &job]).expect_code(0);
+    eventually("its objects are being deleted", LONG, || {
+        storage.proxy().holds().then_some(())
+    });
+    let archive = grid.dir().join("backup.tar");
+    let archive = archive.to_str().expect("UTF-8");
+    let backup = grid.as_user("admin", ["master", "backup", archive]);
+    backup.expect_code(0);
+    grid.as_user("admin", ["master", "check"]).expect_code(0);
+    assert!(!storage.proxy().has_answered(), "it is swept still");
+
+    storage.proxy().release();
+    eventually("what nobody needs is deleted", LONG, || {
+        (storage.objects().len() == 2).then_some(())
+    });
+}
+
+#[test]
 fn a_check_of_a_bucket_that_breaks_off_calls_nothing_damaged() {
     let Some(storage) = Storage::new() else {
         return;
