@@ -505,7 +505,9 @@ impl CarriedAttempt {
 /// Returns the contents of a result, in the order in which it names them.
 fn blobs_of(output: &OutputView) -> Vec<BlobRef> {
     let streams = [&output.stdout.0, &output.stderr.0];
-    let streams = streams.into_iter().filter_map(|stream| stream.content.blob());
+    let streams = streams
+        .into_iter()
+        .filter_map(|stream| stream.content.blob());
     let files = output.files.iter().map(|file| file.blob);
     streams.chain(files).collect()
 }

@@ -169,11 +169,7 @@ async fn listen(client: &Client, mut news: Replies, standings: &Standings) -> Li
 
 /// Takes the next news. Where events are missing, it asks over the same connection how each job stands that somebody
 /// waits for.
-async fn take(
-    client: &Client,
-    news: &mut Replies,
-    standings: &Standings,
-) -> Result<(), LinkError> {
+async fn take(client: &Client, news: &mut Replies, standings: &Standings) -> Result<(), LinkError> {
     let page = match news.next().await? {
         Some(Reply::Events(page)) => page,
         Some(Reply::Lagged { .. }) => {

@@ -99,9 +99,9 @@ async fn first_wish(file: &Path) -> Result<JoinWish, Failure> {
     loop {
         let text = std::fs::read_to_string(file).map_err(|e| unreadable(file, &e))?;
         match looks.look(text, file) {
-            Look::Sense(wish) => return Ok(*wish),
-            Look::Nonsense(failure) => return Err(failure),
-            Look::Unsure => tokio::time::sleep(LOOK_EVERY).await,
+            FileLook::Sense(wish) => return Ok(*wish),
+            FileLook::Nonsense(failure) => return Err(failure),
+            FileLook::Unsure => tokio::time::sleep(LOOK_EVERY).await,
         }
     }
 }
@@ -114,7 +114,7 @@ struct JoinLooks {
 }
 
 /// The result of one look.
-enum Look {
+enum FileLook {
     /// It makes sense.
     Sense(Box<JoinWish>),
     /// It makes none, for this reason, and did not the look before.
@@ -124,13 +124,13 @@ enum Look {
 }
 
 impl JoinLooks {
-    fn look(&mut self, text: String, file: &Path) -> Look {
+    fn look(&mut self, text: String, file: &Path) -> FileLook {
         match JoinWish::read(&text, file) {
-            Ok(wish) => Look::Sense(Box::new(wish)),
-            Err(failure) if self.before.as_ref() == Some(&text) => Look::Nonsense(failure),
+            Ok(wish) => FileLook::Sense(Box::new(wish)),
+            Err(failure) if self.before.as_ref() == Some(&text) => FileLook::Nonsense(failure),
             Err(_) => {
                 self.before = Some(text);
-                Look::Unsure
+                FileLook::Unsure
             }
         }
     }
@@ -291,8 +291,8 @@ async fn changed(file: &Path, text: &str, pause: Duration) -> Option<JoinWish> {
             .filter(|now| now != text)
             .map(|now| looks.look(now, file))
         {
-            Some(Look::Sense(wish)) => return Some(*wish),
-            Some(Look::Nonsense(failure)) if !told => {
+            Some(FileLook::Sense(wish)) => return Some(*wish),
+            Some(FileLook::Nonsense(failure)) if !told => {
                 say_nonsense(&failure, file);
                 told = true;
             }
@@ -352,8 +352,8 @@ mod tests {
         for half in ["", "master = ", "master = \"grid\"\n"] {
             let mut looks = JoinLooks::default();
             let mut look = |text: &str| looks.look(text.to_owned(), file);
-            assert!(matches!(look(half), Look::Unsure), "{half}");
-            let Look::Sense(wish) = look(&whole) else {
+            assert!(matches!(look(half), FileLook::Unsure), "{half}");
+            let FileLook::Sense(wish) = look(&whole) else {
                 panic!("{half}");
             };
             assert_eq!((&*wish.master, &wish.text), ("grid:7411", &whole));
@@ -361,9 +361,9 @@ mod tests {
             // Nobody goes on writing.
             let mut looks = JoinLooks::default();
             let mut look = |text: &str| looks.look(text.to_owned(), file);
-            assert!(matches!(look("other"), Look::Unsure), "{half}");
-            assert!(matches!(look(half), Look::Unsure), "{half}");
-            assert!(matches!(look(half), Look::Nonsense(_)), "{half}");
+            assert!(matches!(look("other"), FileLook::Unsure), "{half}");
+            assert!(matches!(look(half), FileLook::Unsure), "{half}");
+            assert!(matches!(look(half), FileLook::Nonsense(_)), "{half}");
         }
     }
 

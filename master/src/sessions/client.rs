@@ -606,14 +606,14 @@ mod tests {
 
         #[derive(Debug)]
         #[expect(dead_code, reason = "they are only written")]
-        enum Named {
+        enum LongRequest {
             Fields { long: Long },
             Tuple(Long),
         }
 
         for (named, first) in [
-            (Named::Fields { long: Long }, "Fields"),
-            (Named::Tuple(Long), "Tuple"),
+            (LongRequest::Fields { long: Long }, "Fields"),
+            (LongRequest::Tuple(Long), "Tuple"),
         ] {
             let mut word = FirstWord::default();
             assert!(write!(word, "{named:?}").is_err());

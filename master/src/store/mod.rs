@@ -64,7 +64,7 @@ pub(crate) use foretold::{Awaited, WaitPrediction};
 pub(crate) use kept::{Removed, bytes_left};
 pub use log::Logs;
 pub(crate) use look::{Looked, StoreFacts, look, look_in, named, open as open_to_look};
-pub use lost::Issued;
+pub(crate) use lost::Issued;
 pub(crate) use mark::{Mark, Marked};
 pub use objects::ObjectName;
 pub(crate) use objects::{LiveObject, live_objects};

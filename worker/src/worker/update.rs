@@ -301,7 +301,10 @@ async fn fetch_content(
 
         let pause = pauses.delay();
         tracing::warn!(%error, ?pause, "a new program did not come; trying again");
-        if tokio::time::timeout(pause, connection.closed()).await.is_ok() {
+        if tokio::time::timeout(pause, connection.closed())
+            .await
+            .is_ok()
+        {
             return Err(None);
         }
     }
