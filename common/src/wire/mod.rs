@@ -41,7 +41,8 @@ pub const UPDATE_VERSION: u16 = 3;
 pub const RUNNING_VERSION: u16 = 4;
 /// The message version from which on clients are told what the tasks of a job run.
 pub const WORK_VERSION: u16 = 5;
-/// The message version from which on workers tell what attempts held that they give back for memory.
+/// The message version from which on workers tell what attempts held that they give back for memory,
+/// and say once more that a new program is ready as they leave for it.
 pub const WEIGHING_VERSION: u16 = 6;
 
 /// The message versions that one end understands, and its program version.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use common::content::BlobHash;
 use common::update::{UpdateAnswer, UpdateKey, UpdateStanding, UpdateStatement};
-use common::wire::UPDATE_VERSION;
+use common::wire::{UPDATE_VERSION, WEIGHING_VERSION};
 use common::{HostId, Span, Time};
 
 use super::rollout::{
@@ -35,12 +35,31 @@ pub(super) struct UpdateBook {
     began: Time,
     /// The hosts that have connected to this master.
     sightings: BTreeMap<HostId, Sighting>,
-    /// The hosts that leave for a program, or have: they have said that they are ready, and nothing since.
+    /// The hosts that leave for a program, or have: they have said that they are ready, and nothing since that tells otherwise.
     leaving: BTreeSet<HostId>,
     /// The times at which hosts were heard of by the masters before.
     heard: BTreeMap<HostId, Time>,
     /// The times of the last lines that hosts wrote to the audit log.
     audited: BTreeMap<HostId, Time>,
+}
+
+impl UpdateBook {
+    /// Notes what a host says of a program: one that is ready may leave for it next.
+    fn says(&mut self, id: HostId, standing: &UpdateStanding) {
+        match standing {
+            UpdateStanding::Ready => self.leaving.insert(id),
+            _ => self.leaving.remove(&id),
+        };
+    }
+
+    /// A host that closes is still there: a task may hold it, though it has a new program. One of an earlier version does not
+    /// say once more that it is ready as it leaves: it may leave at any time from its first word on.
+    fn closes(&mut self, id: HostId) {
+        let sighting = self.sightings.get(&id);
+        if sighting.is_some_and(|seen| seen.version >= WEIGHING_VERSION) {
+            self.leaving.remove(&id);
+        }
+    }
 }
 
 /// A host as this master has last seen it.
@@ -162,12 +181,16 @@ impl Core {
         };
         let sighting = Sighting { version, presence };
         self.updates.sightings.insert(id, sighting);
-        self.updates.leaving.remove(&id);
         let platform = self.platform_of(id);
         let Some(rollout) = self.updates.rollouts.get_mut(&platform) else {
             return;
         };
 
+        // It may be the new program that connects, which has not come up before it says so. One that waits for its tasks
+        // closes at once.
+        if matches!(rollout.hosts.get(&id), Some((HostProgress::Ready, _))) {
+            self.updates.leaving.insert(id);
+        }
         rollout.stirred = true;
         let owes = match rollout.hosts.get(&id) {
             Some((HostProgress::Offered | HostProgress::Ready, _)) => !rollout.is_stopped(),
@@ -192,10 +215,10 @@ impl Core {
         host.map_or_else(String::new, super::hosts::Host::platform_name)
     }
 
-    /// A worker that closes is still there: a task may hold it, though it has a new program.
+    /// Takes the word of a worker that it begins no more tasks.
     pub(super) fn stays(&mut self, id: HostId, session: SessionId) {
         if self.is_current(id, session) {
-            self.updates.leaving.remove(&id);
+            self.updates.closes(id);
         }
     }
 
@@ -218,10 +241,7 @@ impl Core {
             return Ok(());
         };
 
-        match standing {
-            UpdateStanding::Ready => self.updates.leaving.insert(id),
-            _ => self.updates.leaving.remove(&id),
-        };
+        self.updates.says(id, &standing);
         let progress = match standing {
             UpdateStanding::Ready => HostProgress::Ready,
             UpdateStanding::Runs => HostProgress::Runs(self.finished_on(id)),

@@ -90,8 +90,8 @@ fn rollout(back: bool, state: RolloutState) -> Rollout {
 /// The platform of hosts that have said nothing of themselves.
 const PLATFORM: &str = "";
 
-/// A master with so many hosts that have the program and are not connected any more, which it has not seen yet.
-fn core_of_ready(dir: &std::path::Path, hosts: u32) -> Core {
+/// A master with so many hosts of this version that have the program and are not connected any more, which it has not seen yet.
+fn core_of_ready(dir: &std::path::Path, hosts: u32, version: u16) -> Core {
     let mut core = core(dir, Time(1_700_000_000_000_000), true);
     let mut rollout = rollout(false, RolloutState::Done);
     for id in (1..=hosts).map(HostId) {
@@ -115,7 +115,6 @@ fn core_of_ready(dir: &std::path::Path, hosts: u32) -> Core {
             since: core.now,
             finished: 0,
         };
-        let version = UPDATE_VERSION;
         let sighting = Sighting { version, presence };
         core.updates.sightings.insert(id, sighting);
         rollout.hosts.insert(id, (HostProgress::Ready, core.now));
@@ -137,7 +136,7 @@ fn progress_of(core: &Core, id: HostId) -> HostProgress {
 fn a_host_that_goes_while_tasks_hold_it_is_offered_it_again_and_one_that_left_for_it_is_waited_for()
 {
     let dir = tempfile::tempdir().unwrap();
-    let mut core = core_of_ready(dir.path(), 2);
+    let mut core = core_of_ready(dir.path(), 2, WEIGHING_VERSION);
     core.updates.leaving.insert(HostId(2));
     core.look_at_hosts().unwrap();
     assert_eq!(progress_of(&core, HostId(1)), HostProgress::Offered);
@@ -151,9 +150,57 @@ fn a_host_that_goes_while_tasks_hold_it_is_offered_it_again_and_one_that_left_fo
 }
 
 #[test]
+fn a_host_of_an_earlier_version_leaves_for_a_program_from_its_first_word_on() {
+    for (version, missed) in [(WEIGHING_VERSION - 1, true), (WEIGHING_VERSION, false)] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut core = core_of_ready(dir.path(), 1, version);
+        let id = HostId(1);
+        core.updates.says(id, &UpdateStanding::Ready);
+        core.updates.closes(id);
+
+        // Patience is over at once here.
+        core.roll_on().unwrap();
+        let progress = progress_of(&core, id);
+        let failed = matches!(progress, HostProgress::Failed(_));
+        assert_eq!(failed, missed, "version {version}: {progress:?}");
+        assert!(failed || progress == HostProgress::Offered, "{progress:?}");
+    }
+}
+
+#[test]
+fn a_program_that_ends_between_its_connection_and_its_word_that_it_runs_is_missed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut core = core_of_ready(dir.path(), 2, WEIGHING_VERSION);
+    for id in [HostId(1), HostId(2)] {
+        core.updates.says(id, &UpdateStanding::Ready);
+        core.greet_update(id, WEIGHING_VERSION);
+    }
+    // This one waits for its tasks still.
+    core.updates.closes(HostId(2));
+
+    core.roll_on().unwrap();
+    let progress = progress_of(&core, HostId(1));
+    assert!(matches!(progress, HostProgress::Failed(_)), "{progress:?}");
+    assert_eq!(progress_of(&core, HostId(2)), HostProgress::Offered);
+}
+
+#[test]
+fn a_host_that_connects_to_a_master_that_has_just_started_may_be_on_its_way_to_the_program() {
+    for version in [WEIGHING_VERSION - 1, WEIGHING_VERSION] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut core = core_of_ready(dir.path(), 1, version);
+        let id = HostId(1);
+        core.greet_update(id, version);
+        core.roll_on().unwrap();
+        let progress = progress_of(&core, id);
+        assert!(matches!(progress, HostProgress::Failed(_)), "{progress:?}");
+    }
+}
+
+#[test]
 fn a_host_that_was_missed_and_is_back_counts_as_one_that_runs_it_at_once() {
     let dir = tempfile::tempdir().unwrap();
-    let mut core = core_of_ready(dir.path(), 1);
+    let mut core = core_of_ready(dir.path(), 1, WEIGHING_VERSION);
     let id = HostId(1);
     let says = |core: &mut Core, progress| {
         core.progressed(PLATFORM, id, progress).unwrap();
