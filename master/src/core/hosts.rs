@@ -63,7 +63,7 @@ pub(super) struct Host {
     lost: u64,
     /// Whether its identity is let in.
     identity: IdentityState,
-    attendance: Attendance,
+    pub(super) attendance: Attendance,
     /// The runs of its worker that were seen.
     runs: WorkerRuns,
     /// Whether the host has claimed an impossible time for an attempt.

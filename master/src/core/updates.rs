@@ -15,7 +15,9 @@ use super::rollout::{
     silent_in_words,
 };
 use super::{Core, SessionId};
-use crate::store::{HostProgress, RolloutState, StoreError, StoredProgress, StoredRollout};
+use crate::store::{
+    Attendance, HostProgress, RolloutState, StoreError, StoredProgress, StoredRollout,
+};
 
 /// The most steps of a rollout at a time, so that others are answered in between.
 const STEPS: usize = 200;
@@ -327,6 +329,17 @@ impl Core {
         Ok(())
     }
 
+    /// Whether a host was switched off before this master started, as far as can be told: it has not been seen since, and did
+    /// not end in order. One that leaves for a program does, while a master is there.
+    fn was_off_before(&self, platform: &str, id: HostId) -> bool {
+        let rollout = self.updates.rollouts.get(platform);
+        let progress = rollout.and_then(|rollout| rollout.hosts.get(&id));
+        let host = self.hosts.get(&id);
+        matches!(progress, Some((HostProgress::Ready, _)))
+            && !self.updates.sightings.contains_key(&id)
+            && host.is_some_and(|host| host.attendance != Attendance::Left)
+    }
+
     /// A host is gone that did not leave for a new program. If it waited for its tasks with one, it starts as one that was
     /// offered it: its owner went home.
     fn was_switched_off(&mut self, id: HostId) -> Result<(), StoreError> {
@@ -396,6 +409,9 @@ impl Core {
         id: HostId,
         step: &RolloutStep,
     ) -> Result<(), StoreError> {
+        if matches!(step, RolloutStep::Missing(_)) && self.was_off_before(platform, id) {
+            return self.was_switched_off(id);
+        }
         let Some(rollout) = self.updates.rollouts.get_mut(platform) else {
             return Ok(());
         };

@@ -6,7 +6,7 @@ use common::update::{ProgramVersion, RolloutPace, SignedUpdate};
 
 use super::super::retention::tests::core;
 use super::*;
-use crate::store::{Attendance, RestoredHost};
+use crate::store::RestoredHost;
 
 const AT: Time = Time(1_000_000_000);
 
@@ -195,6 +195,20 @@ fn a_host_that_connects_to_a_master_that_has_just_started_may_be_on_its_way_to_t
         let progress = progress_of(&core, id);
         assert!(matches!(progress, HostProgress::Failed(_)), "{progress:?}");
     }
+}
+
+#[test]
+fn a_host_that_was_switched_off_while_no_master_was_there_is_not_missed_and_one_that_had_left_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut core = core_of_ready(dir.path(), 2, WEIGHING_VERSION);
+    // The master that they said it to has ended.
+    core.updates.sightings.clear();
+    core.hosts.get_mut(&HostId(2)).unwrap().attendance = Attendance::Left;
+
+    core.roll_on().unwrap();
+    assert_eq!(progress_of(&core, HostId(1)), HostProgress::Offered);
+    let missed = progress_of(&core, HostId(2));
+    assert!(matches!(missed, HostProgress::Failed(_)), "{missed:?}");
 }
 
 #[test]
