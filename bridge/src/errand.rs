@@ -127,6 +127,7 @@ impl CarriedAttempt {
         let mut way = self.shared.way.clone();
         let mut pauses = Backoff::new(PAUSES.0, PAUSES.1);
         let mut while_full = Backoff::new(FULL.0, FULL.1);
+        let mut heard = false;
         loop {
             let client = tokio::select! {
                 client = way.wait_for(Option::is_some) => client.ok().and_then(|client| client.clone()),
@@ -145,6 +146,10 @@ impl CarriedAttempt {
                 Err(Obstacle::Passing(error)) => {
                     if self.come.len() > had {
                         pauses.reset();
+                        // What came before the disk was full says nothing of its room.
+                        if !error.is_full() {
+                            while_full.reset();
+                        }
                     }
                     let pause = match error.is_full() {
                         true => {
@@ -156,7 +161,7 @@ impl CarriedAttempt {
                     };
                     tracing::warn!(attempt = %self.id(), %error, ?pause, "an attempt does not come on; trying again");
                     let lost = client.connection().closed();
-                    let _ = tokio::time::timeout(pause, lost).await;
+                    rest(pause, lost, &mut self.end, &mut heard).await;
                 }
             }
         }
@@ -537,6 +542,21 @@ async fn ends(end: &mut watch::Receiver<bool>) {
     }
 }
 
+/// Waits before the next try: for so long, until the connection is lost, or until the attempt is to end. That is `heard` once;
+/// where the end does not come on, either, its next try waits as any other.
+async fn rest(
+    pause: Duration,
+    lost: impl Future,
+    end: &mut watch::Receiver<bool>,
+    heard: &mut bool,
+) {
+    tokio::select! {
+        () = tokio::time::sleep(pause) => {}
+        _ = lost => {}
+        () = ends(end), if !*heard => *heard = true,
+    }
+}
+
 /// Does something slow on another thread.
 async fn off<T: Send + 'static>(
     work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
@@ -544,4 +564,37 @@ async fn off<T: Send + 'static>(
     tokio::task::spawn_blocking(work)
         .await
         .unwrap_or_else(|gone| Err(std::io::Error::other(gone)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    /// Whether a rest of an hour is over at once.
+    async fn is_over(lost: impl Future, end: &mut watch::Receiver<bool>, heard: &mut bool) -> bool {
+        tokio::select! {
+            biased;
+            () = rest(HOUR, lost, end, heard) => true,
+            () = std::future::ready(()) => false,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_pause_ends_once_when_the_attempt_is_to_end_and_whenever_the_connection_is_lost() {
+        let (tell, mut end) = watch::channel(false);
+        let mut heard = false;
+        let there = std::future::pending::<()>;
+        assert!(!is_over(there(), &mut end, &mut heard).await);
+        assert!(is_over(async {}, &mut end, &mut heard).await);
+        assert!(!heard);
+
+        tell.send(true).unwrap();
+        assert!(is_over(there(), &mut end, &mut heard).await);
+        assert!(heard);
+        // A cancellation that is refused for now is not tried again and again without a pause.
+        assert!(!is_over(there(), &mut end, &mut heard).await);
+        assert!(is_over(async {}, &mut end, &mut heard).await);
+    }
 }
