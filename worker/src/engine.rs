@@ -242,8 +242,7 @@ impl Engine {
                         saving,
                     })
                 }));
-                let again = self.unheard.said_again().into_iter();
-                out.extend(again.map(EngineOutput::Say));
+                self.unheard.connects();
             }
             EngineInput::Down => {
                 self.connected = false;
@@ -268,6 +267,8 @@ impl Engine {
                 abandon, version, ..
             } => {
                 self.weighs_for_master = version >= WEIGHING_VERSION;
+                let again = self.unheard.said_again(self.weighs_for_master);
+                out.extend(again.into_iter().map(EngineOutput::Say));
                 self.abandon(now, abandon, out);
                 self.backlog = self.machine.ended().iter().copied().collect();
                 self.read_backlog(out);
@@ -380,10 +381,12 @@ impl Engine {
                     out.push(EngineOutput::Say(ToMaster::Spent(spent)));
                     out.push(EngineOutput::Act(Action::Spent(spent)));
                 }
-                Action::Weighed(attempt, bytes) if self.weighs_for_master => {
-                    out.push(EngineOutput::Say(ToMaster::Weighed { attempt, bytes }));
+                Action::Weighed(attempt, bytes) => {
+                    self.unheard.weighed(attempt, bytes);
+                    if self.weighs_for_master {
+                        out.push(EngineOutput::Say(ToMaster::Weighed { attempt, bytes }));
+                    }
                 }
-                Action::Weighed(..) => {}
                 Action::Relieved(attempts) => {
                     tracing::warn!(
                         count = attempts.len(),
@@ -445,6 +448,28 @@ mod tests {
             heartbeat: Span::from_secs(60),
             abandon: abandon.to_vec(),
         })
+    }
+
+    /// The welcome of a master that speaks this version.
+    fn welcome_by(version: u16) -> EngineInput {
+        let mut greeting = welcome(&[]);
+        if let EngineInput::Said(ToWorker::Welcome { version: said, .. }) = &mut greeting {
+            *said = version;
+        }
+        greeting
+    }
+
+    /// Returns what is said once a master that speaks this version has accepted the worker.
+    fn connects(engine: &mut Engine, version: u16) -> Vec<ToMaster> {
+        let mut out = Vec::new();
+        for input in [EngineInput::Up, welcome_by(version)] {
+            engine.step(Time(4), input, &mut out);
+        }
+        let said = out.into_iter().filter_map(|output| match output {
+            EngineOutput::Say(message) => Some(message),
+            _ => None,
+        });
+        said.collect()
     }
 
     /// An engine whose attempt was given, or runs.
@@ -572,16 +597,41 @@ mod tests {
                 assert_eq!(greets(&mut engine), Phase::Ended);
             }
 
-            let mut out = Vec::new();
-            engine.step(Time(4), EngineInput::Up, &mut out);
-            let said = matches!(
-                &out[..],
-                [
-                    EngineOutput::Say(ToMaster::Returned { attempts, .. }),
-                    EngineOutput::Say(ToMaster::Spent(spent)),
-                ] if *attempts == [id(1)] && spent.attempt == id(1)
+            let said = connects(&mut engine, WEIGHING_VERSION);
+            let both = matches!(
+                &said[..],
+                [ToMaster::Returned { attempts, .. }, ToMaster::Spent(spent)]
+                    if *attempts == [id(1)] && spent.attempt == id(1)
             );
-            assert!(said, "{greeted}: {out:?}");
+            assert!(both, "{greeted}: {said:?}");
+        }
+    }
+
+    #[test]
+    fn what_an_attempt_held_that_is_given_back_unheard_is_said_over_the_next_connection() {
+        for version in [WEIGHING_VERSION - 1, WEIGHING_VERSION] {
+            let mut engine = engine(true).weighing(Capacity {
+                cores: 1,
+                memory_mib: 1 << 10,
+                gpus: 0,
+            });
+            let evicted = Decision::Evict(YieldReason::LowMemory);
+            happens(&mut engine, MachineEvent::Decided(evicted));
+            happens(&mut engine, MachineEvent::Measured(id(1), Some(7)));
+            happens(&mut engine, MachineEvent::Exited(id(1)));
+            let ending = Box::new(AttemptEnding::bare(Outcome::Signalled(9)));
+            happens(&mut engine, MachineEvent::Ended(id(1), ending));
+
+            let said = connects(&mut engine, version);
+            let weighed = ToMaster::Weighed {
+                attempt: id(1),
+                bytes: Some(7),
+            };
+            let understands = version == WEIGHING_VERSION;
+            assert_eq!(said.first() == Some(&weighed), understands, "{said:?}");
+            let rest = &said[usize::from(understands)..];
+            let both = matches!(rest, [ToMaster::Returned { .. }, ToMaster::Spent(_)]);
+            assert!(both, "{said:?}");
         }
     }
 
@@ -593,11 +643,7 @@ mod tests {
                 memory_mib: 1 << 10,
                 gpus: 0,
             });
-            let mut greeting = welcome(&[]);
-            if let EngineInput::Said(ToWorker::Welcome { version: said, .. }) = &mut greeting {
-                *said = version;
-            }
-            forgets(&mut engine, greeting);
+            forgets(&mut engine, welcome_by(version));
 
             let evicted = Decision::Evict(YieldReason::LowMemory);
             happens(&mut engine, MachineEvent::Decided(evicted));
@@ -632,9 +678,9 @@ mod tests {
         assert!(out.iter().any(back), "{out:?}");
         assert!(engine.owes().is_empty());
 
-        out.clear();
-        engine.step(Time(5), EngineInput::Up, &mut out);
-        assert!(!out.iter().any(back), "{out:?}");
+        let said = connects(&mut engine, WEIGHING_VERSION);
+        let back = |message: &ToMaster| matches!(message, ToMaster::Returned { .. });
+        assert!(!said.iter().any(back), "{said:?}");
     }
 
     #[test]
@@ -647,8 +693,10 @@ mod tests {
             EngineInput::Happened(MachineEvent::Exited(id(1))),
             EngineInput::Happened(MachineEvent::Ended(id(1), ending)),
             EngineInput::Up,
+            welcome(&[]),
             EngineInput::Down,
             EngineInput::Up,
+            welcome(&[]),
         ]
         .map(|input| acts(&mut engine, 3, input))
         .concat();

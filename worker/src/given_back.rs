@@ -26,6 +26,8 @@ const AGAIN: &str = "given back before, perhaps unheard";
 pub(crate) struct UnheardReturns {
     /// Each with the number of answered heartbeats by which the master knows of it.
     all: BTreeMap<AttemptId, (Spent, u64)>,
+    /// What those held that are given back for memory; `None` where nobody could tell. The worker's next run does not know it.
+    weighed: BTreeMap<AttemptId, Option<u64>>,
     /// The numbers of heartbeats that were sent and answered over this connection. One answer may
     /// stand for several heartbeats.
     sent: u64,
@@ -50,6 +52,17 @@ impl UnheardReturns {
         self.all.insert(spent.attempt, (spent, known_by));
     }
 
+    /// Notes what an attempt held that is given back next.
+    pub(crate) fn weighed(&mut self, attempt: AttemptId, bytes: Option<u64>) {
+        self.weighed.insert(attempt, bytes);
+    }
+
+    /// Begins to count the heartbeats of a new connection.
+    pub(crate) fn connects(&mut self) {
+        self.sent = 0;
+        self.answered = 0;
+    }
+
     /// Counts a heartbeat that is sent.
     pub(crate) fn beats(&mut self) {
         self.sent += 1;
@@ -60,6 +73,8 @@ impl UnheardReturns {
         self.answered += 1;
         let answered = self.answered;
         self.all.retain(|_, (_, known_by)| *known_by > answered);
+        let all = &self.all;
+        self.weighed.retain(|id, _| all.contains_key(id));
     }
 
     /// Iterates over them as a greeting lists them.
@@ -73,20 +88,25 @@ impl UnheardReturns {
         })
     }
 
-    /// Returns what is to be said over a new connection.
-    pub(crate) fn said_again(&mut self) -> Vec<ToMaster> {
-        self.sent = 0;
-        self.answered = 0;
+    /// Returns what is to be said over a new connection, to a master that understands what attempts held or not.
+    pub(crate) fn said_again(&mut self, weighs: bool) -> Vec<ToMaster> {
         if self.all.is_empty() {
             return Vec::new();
         }
 
-        let mut said = vec![ToMaster::Returned {
+        // First, while the master has them on its books.
+        let weighed = self.weighed.iter().filter(|_| weighs);
+        let weighed = weighed.map(|(attempt, bytes)| ToMaster::Weighed {
+            attempt: *attempt,
+            bytes: *bytes,
+        });
+        let mut said: Vec<ToMaster> = weighed.collect();
+        said.push(ToMaster::Returned {
             attempts: self.all.keys().copied().collect(),
             why: AGAIN.to_owned(),
-        }];
+        });
         for (spent, known_by) in self.all.values_mut() {
-            *known_by = ANSWERS;
+            *known_by = self.sent + ANSWERS;
             said.push(ToMaster::Spent(*spent));
         }
         said
@@ -153,6 +173,12 @@ mod tests {
         unheard
     }
 
+    /// What is said over a new connection.
+    fn says_again(unheard: &mut UnheardReturns, weighs: bool) -> Vec<ToMaster> {
+        unheard.connects();
+        unheard.said_again(weighs)
+    }
+
     fn spent(index: u32) -> Spent {
         Spent {
             attempt: id(index),
@@ -176,18 +202,56 @@ mod tests {
             ToMaster::Spent(spent(1)),
             ToMaster::Spent(spent(2)),
         ];
-        assert_eq!(unheard.said_again(), again);
+        assert_eq!(says_again(&mut unheard, true), again);
 
         // Over a connection that breaks before there was an answer that must come after it.
         unheard.beats();
         unheard.answered();
-        assert_eq!(unheard.said_again(), again);
+        assert_eq!(says_again(&mut unheard, true), again);
         for _ in 0..ANSWERS {
             unheard.beats();
             unheard.answered();
         }
         assert_eq!(unheard.left(), []);
-        assert_eq!(unheard.said_again(), []);
+        assert_eq!(says_again(&mut unheard, true), []);
+    }
+
+    #[test]
+    fn what_attempts_held_is_said_again_before_them_to_a_master_that_understands_it() {
+        let mut unheard = UnheardReturns::default();
+        unheard.weighed(id(1), Some(7));
+        unheard.weighed(id(2), None);
+        for index in 1..=3 {
+            unheard.returned(spent(index));
+        }
+
+        let said = says_again(&mut unheard, true);
+        let weighed = [(1, Some(7)), (2, None)].map(|(index, bytes)| ToMaster::Weighed {
+            attempt: id(index),
+            bytes,
+        });
+        assert_eq!(said[..2], weighed);
+        assert!(matches!(&said[2], ToMaster::Returned { attempts, .. } if attempts.len() == 3));
+        let older = says_again(&mut unheard, false);
+        assert_eq!(older, said[2..]);
+
+        for _ in 0..ANSWERS {
+            unheard.beats();
+            unheard.answered();
+        }
+        assert!(unheard.weighed.is_empty());
+    }
+
+    #[test]
+    fn a_heartbeat_before_the_welcome_was_heard_proves_nothing() {
+        let mut unheard = unheard();
+        unheard.connects();
+        unheard.beats();
+        assert_ne!(unheard.said_again(true), []);
+        for _ in 0..ANSWERS {
+            unheard.answered();
+        }
+        assert_eq!(unheard.left(), [spent(1), spent(2)]);
     }
 
     #[test]
