@@ -104,7 +104,9 @@ impl Scheduler {
         });
 
         let index = &self.hosts.index;
-        let lent = self.hosts.ready().filter_map(|host| {
+        // Where no job fills gaps, no host is looked at.
+        let ready = (!pools.is_empty()).then(|| self.hosts.ready());
+        let lent = ready.into_iter().flatten().filter_map(|host| {
             let until = host.lent_until(now)?;
             let suits = |pool: &Option<PoolId>| index.ready_since(*pool, host).is_some();
             pools.iter().any(suits).then(|| WindowSlot {
