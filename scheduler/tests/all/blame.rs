@@ -579,6 +579,28 @@ fn a_host_that_is_switched_off_and_on_is_not_benched() {
 }
 
 #[test]
+fn a_sound_host_whose_assignments_cross_breaks_on_their_way_is_benched_for_a_moment_at_most() {
+    let mut grid = Grid::new(&[BAD]);
+    grid.submit(1, 100, 0);
+    for _ in 0..5 {
+        grid.connects_anew(Parting::Reset, 10_000);
+        grid.ends(BAD, Outcome::Succeeded, 1_000);
+    }
+    assert_ne!(grid.host_state(BAD), HostState::Benched);
+
+    // No task ends between these.
+    for _ in 0..3 {
+        assert_ne!(grid.host_state(BAD), HostState::Benched);
+        grid.connects_anew(Parting::Reset, 10_000);
+    }
+    assert_eq!(grid.host_state(BAD), HostState::Benched);
+    grid.pass(15_000);
+    grid.send(Event::Tick);
+    grid.ends(BAD, Outcome::Succeeded, 1_000);
+    assert_ne!(grid.host_state(BAD), HostState::Benched);
+}
+
+#[test]
 fn a_host_that_loses_what_it_has_had_for_long_is_not_benched() {
     let mut grid = Grid::new(&[BAD]);
     grid.submit(1, 100, 0);
