@@ -759,7 +759,7 @@ fn admit_local_admin(
         && matches!(store.standing(name.id, key_hash)?, PeerStatus::In(_))
     {
         let enter = |key_hash| {
-            store.renew_peer(name.id, key_hash, authority.expiry())?;
+            store.renew_peer(name.id, key_hash, authority.expiry(), clock.now())?;
             store.commit()?;
             Ok((name.id, known.link.name.clone()))
         };

@@ -230,7 +230,9 @@ impl Core {
         key_hash: [u8; 32],
         expires: Time,
     ) -> Result<bool, StoreError> {
-        let renewed = self.store.renew_peer(peer.id, key_hash, expires)?;
+        let renewed = self
+            .store
+            .renew_peer(peer.id, key_hash, expires, self.now)?;
         if renewed {
             tracing::info!(name = peer.name, "certificate renewed");
             self.audit(&peer.name, "renew", "its certificate", Ok(""))?;

@@ -8,10 +8,13 @@ use uuid::Uuid;
 use super::peers::{PEER_COLUMNS, identity_state, peer_of};
 use super::value::values;
 use super::writer::Writer;
-use super::{PeerStatus, StoreError, micros, time};
+use super::{PeerStatus, StoreError, micros};
 
 /// The key in `meta` for the [`LostRenewals`] of each start on a copy: pairs of numbers, each the eight bytes of an `i64`.
 const LOST: &str = "lost renewals";
+/// The beginning of the keys in `meta` for the newest renewal of an identity that a store with lost ones knows: its
+/// number follows, and the value is the time of issue in seconds since 1970, the eight bytes of an `i64`.
+const KNOWN: &str = "known renewal ";
 /// The time after a start on a copy for which lost renewals count: as long as a CA is trusted when it has given way
 /// to another. Whoever has the CA's key could make a certificate of that time, so it ends.
 const COUNT_S: i64 = 45 * 86_400;
@@ -45,6 +48,11 @@ fn seconds(at: Time) -> i64 {
     i64::try_from(at.0 / 1_000_000).unwrap_or(i64::MAX)
 }
 
+/// The key in `meta` for the newest renewal of this identity.
+fn known_key(id: Uuid) -> String {
+    format!("{KNOWN}{id}")
+}
+
 impl Writer {
     /// Notes that a master is started at `now` on this copy, which was made at `copied`. An older store that somebody
     /// put back counts as copied at its start, and was left at the time that it has as `up`.
@@ -58,6 +66,10 @@ impl Writer {
 
         let mut all = self.lost_renewals()?;
         all.retain(|earlier| earlier.count(now));
+        if all.is_empty() {
+            // They are compared with lost ones alone.
+            self.change(&format!("DELETE FROM meta WHERE key LIKE '{KNOWN}%'"), &[])?;
+        }
         all.push(lost);
         let numbers = all.iter().flat_map(|lost| [lost.since_s, lost.until_s]);
         let bytes: Vec<u8> = numbers.flat_map(i64::to_le_bytes).collect();
@@ -79,10 +91,26 @@ impl Writer {
         Ok(pairs.collect())
     }
 
+    /// Notes that this store's master renews the certificate of an identity at `now`, while lost renewals count: those
+    /// are older.
+    pub(super) fn note_known_renewal(&mut self, id: Uuid, now: Time) -> Result<(), StoreError> {
+        if !self.lost_renewals()?.iter().any(|lost| lost.count(now)) {
+            return Ok(());
+        }
+        self.set_meta(&known_key(id), &seconds(now).to_le_bytes())
+    }
+
+    /// Whether the newest renewal of an identity that was noted is as late as `at_s`.
+    fn knows_a_renewal_since(&self, id: Uuid, at_s: i64) -> Result<bool, StoreError> {
+        let known = self.note(&known_key(id))?;
+        let known = known.and_then(|bytes| bytes.try_into().ok());
+        Ok(known.is_some_and(|bytes| i64::from_le_bytes(bytes) >= at_s))
+    }
+
     /// The [`PeerStatus`] at `now` of the holder of a certificate with this number, and with a key that
     /// [`Writer::standing`] does not know. It is let in if the certificate was `issued` while the master of a copy's
-    /// original went on, and ends later than any that this store has issued for that identity: an older one was
-    /// renewed since. Its key is the present one then.
+    /// original went on, so after whatever the copy knows, and after the newest renewal that is known since: an older
+    /// one was renewed. Its key is the present one then. Which of two ends later says nothing: lives are a setting.
     pub(crate) fn standing_of_lost(
         &mut self,
         id: Uuid,
@@ -92,21 +120,17 @@ impl Writer {
         let fits = |lost: &LostRenewals| {
             lost.count(now) && (lost.since_s..=lost.until_s).contains(&issued.at_s)
         };
-        if !self.lost_renewals()?.iter().any(fits) {
+        let may_be_lost = self.lost_renewals()?.iter().any(fits);
+        if !may_be_lost || self.knows_a_renewal_since(id, issued.at_s)? {
             return Ok(PeerStatus::Unknown);
         }
 
-        let sql =
-            format!("SELECT {PEER_COLUMNS}, expires, approved, revoked FROM peer WHERE uuid = $1");
+        let sql = format!("SELECT {PEER_COLUMNS}, approved, revoked FROM peer WHERE uuid = $1");
         let found = self.db().first(&sql, values![id.as_bytes()], |row| {
-            let newest: Option<i64> = row.get(5)?;
-            let (approved, revoked): (bool, bool) = (row.get(6)?, row.get(7)?);
-            Ok((peer_of(row)?, newest, identity_state(approved, revoked)))
+            let (approved, revoked): (bool, bool) = (row.get(5)?, row.get(6)?);
+            Ok((peer_of(row)?, identity_state(approved, revoked)))
         })?;
-        let is_newer = |newest: &Option<i64>| {
-            newest.is_none_or(|newest| issued.until_s > seconds(time(newest)))
-        };
-        let Some((peer, _, state)) = found.filter(|(_, newest, _)| is_newer(newest)) else {
+        let Some((peer, state)) = found else {
             return Ok(PeerStatus::Unknown);
         };
         match state {
@@ -115,6 +139,7 @@ impl Writer {
             IdentityState::Active => {}
         }
 
+        self.set_meta(&known_key(id), &issued.at_s.to_le_bytes())?;
         let expires = u64::try_from(issued.until_s).unwrap_or(0);
         let expires = Time(expires.saturating_mul(1_000_000));
         self.change(
@@ -195,10 +220,55 @@ mod tests {
         assert!(is_in(&mut store, pc, 2, (108, 104)), "renewed twice");
         assert!(!is_in(&mut store, pc, 3, (108, 103)));
 
-        assert!(store.renew_peer(pc, [4; 32], day(140)).unwrap());
+        let renewed = store.renew_peer(pc, [4; 32], day(140), day(110));
+        assert!(renewed.unwrap());
         store.standing(pc, [4; 32]).unwrap();
         assert!(!is_in(&mut store, pc, 1, (110, 102)));
         assert!(!is_in(&mut store, pc, 5, (110, 107)));
+    }
+
+    #[test]
+    fn of_two_lost_renewals_that_counts_which_was_issued_later_whichever_ends_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut store, pc) = begun_as_a_copy(&dir);
+        let is_in = |store: &mut Writer, key: u8, (at, until): (i64, i64)| {
+            let issued = Issued {
+                at_s: at * DAY_S,
+                until_s: until * DAY_S,
+            };
+            let known = store.standing_of_lost(pc, [key; 32], (issued, day(108)));
+            matches!(known.unwrap(), PeerStatus::In(_))
+        };
+
+        // The store knows one that ends on day 120; lives became shorter since.
+        assert!(is_in(&mut store, 1, (103, 110)));
+        assert_eq!(store.expiry_of(pc).unwrap(), Some(day(110)));
+        assert!(!is_in(&mut store, 2, (102, 132)));
+        assert!(!is_in(&mut store, 2, (103, 132)), "in the same second");
+        assert!(is_in(&mut store, 2, (104, 109)));
+
+        // This master renews, for a shorter time still.
+        let renewed = store.renew_peer(pc, [4; 32], day(109), day(108));
+        assert!(renewed.unwrap());
+        assert!(!is_in(&mut store, 3, (106, 136)));
+    }
+
+    #[test]
+    fn renewals_are_noted_while_lost_ones_count_and_no_longer() {
+        let noted = |store: &Writer, id| store.note(&known_key(id)).unwrap().is_some();
+        let dir = tempfile::tempdir().unwrap();
+        let (mut store, pc) = begun_as_a_copy(&dir);
+        store.renew_peer(pc, [1; 32], day(140), day(110)).unwrap();
+        assert!(noted(&store, pc));
+        store.is_a_copy(day(200)).unwrap();
+        store.begin(day(200)).unwrap();
+        assert!(!noted(&store, pc), "none of then counts any more");
+
+        let elsewhere = tempfile::tempdir().unwrap();
+        let mut other = open(&elsewhere);
+        let pc = other.add_peer(Role::Worker, "pc", [0; 32], day(1)).unwrap();
+        let renewed = other.renew_peer(pc.id, [1; 32], day(140), day(110));
+        assert!(renewed.unwrap() && !noted(&other, pc.id), "it is no copy");
     }
 
     #[test]

@@ -358,16 +358,21 @@ impl Writer {
         Ok(PeerStatus::In(Peer { key_hash, ..peer }))
     }
 
-    /// Stores the key of a renewal and the expiry of its certificate. The present key works until
+    /// Stores the key of a renewal at `now` and the expiry of its certificate. The present key works until
     /// the new one is used. Returns false if the identity is unknown, revoked or not approved.
     pub(crate) fn renew_peer(
         &mut self,
         id: Uuid,
         key_hash: [u8; 32],
         expires: Time,
+        now: Time,
     ) -> Result<bool, StoreError> {
         let sql = "UPDATE peer SET next_key_hash = $1, expires = $2 WHERE uuid = $3 AND NOT revoked AND approved";
-        Ok(self.count(sql, values![key_hash, micros(expires), id.as_bytes()])? > 0)
+        if self.count(sql, values![key_hash, micros(expires), id.as_bytes()])? == 0 {
+            return Ok(false);
+        }
+        self.note_known_renewal(id, now)?;
+        Ok(true)
     }
 
     /// Stores the expiry of an identity's certificate.

@@ -417,10 +417,10 @@ async fn who_renewed_after_a_backup_is_let_in_by_the_master_that_is_restored_fro
     let backup = move || operations::backup(&from, &to, &Config::default(), &BreakOff::default());
     tokio::task::spawn_blocking(backup).await.unwrap().unwrap();
 
-    // The copy knows nothing of what follows. The new certificates end later than the old ones, to the second.
+    // The copy knows nothing of what follows. The new certificates end earlier than those that it knows.
     let late = master.enrol(Role::Worker, "late").await;
     let lives = |config: &mut Config| {
-        config.certificate_life = ConfigDuration(Duration::from_secs(60 * 86_400));
+        config.certificate_life = ConfigDuration(Duration::from_secs(7 * 86_400));
     };
     master.restart_with(lives).await;
     let worker = master.worker(&pc, Vec::new()).await;
