@@ -13,6 +13,7 @@ use common::wire::client::{Reply, Request, Submission};
 use common::{BlobRef, IdSet, JobId, JobSpec, SubmitOptions, TaskId};
 use tokio::sync::mpsc;
 
+use crate::body::BodyTurn;
 use crate::door::{Door, Replies, Who};
 use crate::failures::{causes, last_lines};
 use crate::json::FailureCause;
@@ -187,6 +188,17 @@ impl GridAccess {
         spec: JobSpec,
         asked: SubmitOptions,
     ) -> Result<Submission, Problem> {
+        self.submission_in_turn(spec, asked, None).await
+    }
+
+    /// Makes the [`Submission`] of a job that came in a body with this turn, which is given back: what is left of a large
+    /// one is the name of its content, and the master may take its time.
+    pub(crate) async fn submission_in_turn(
+        &self,
+        spec: JobSpec,
+        asked: SubmitOptions,
+        turn: Option<BodyTurn>,
+    ) -> Result<Submission, Problem> {
         let bytes = postcard::to_stdvec(&(&spec, &asked));
         let bytes =
             bytes.map_err(|bad| Problem::invalid(bad.to_string(), "nothing was submitted"))?;
@@ -194,6 +206,7 @@ impl GridAccess {
             return Ok(Submission::Inline(Box::new(spec), asked));
         }
         drop((spec, asked));
+        let _kept = turn.map(BodyTurn::only_bytes);
         Ok(Submission::Blob(self.put(bytes.into()).await?))
     }
 

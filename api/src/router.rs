@@ -114,7 +114,7 @@ async fn form_in_time(
     };
 
     // Its fields stay in memory until it is answered, since the page shows them again: so the turn of a
-    // large one does, too, and not for longer than others can wait for it.
+    // large one does, too, and not for longer than others wait for it.
     let late = tokio::time::timeout(FORM_TIME, answered).await;
     late.unwrap_or_else(|_| {
         let what = format!("no answer came within {FORM_TIME:?}");

@@ -16,10 +16,9 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use crate::body::{WholeBody, whole};
+use crate::body::{BodyTurn, WholeBody, whole};
 use crate::call::Call;
 use crate::door::{Door, Who};
-use crate::gate::Turn;
 use crate::problem::Problem;
 
 /// The first number beyond what whole numbers of the API can say.
@@ -101,7 +100,7 @@ pub(crate) struct LargeJsonBody<T> {
     /// What was read.
     pub(crate) fields: T,
     /// The turn of a large one, to be given back once the memory is free again.
-    pub(crate) turn: Option<Turn>,
+    pub(crate) turn: Option<BodyTurn>,
 }
 
 impl<T: DeserializeOwned + JsonSchema + Send + 'static> Sent for LargeJsonBody<T> {

@@ -131,6 +131,8 @@ class Lossy(http.server.BaseHTTPRequestHandler):
 
     lost = 0
     there = True
+    #: How many bodies come too slowly.
+    late = 0
     targets: list[str]
 
     def do_GET(self) -> None:
@@ -138,6 +140,10 @@ class Lossy(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
+        if self.late:
+            type(self).late -= 1
+            self.answer(408)
+            return
         status = 200 if self.there else 404
         if self.path.endswith("/forget"):
             type(self).there = False
@@ -245,6 +251,17 @@ def test_an_answer_that_breaks_off_is_asked_for_again_and_then_an_error(lossy: t
     for ask in (lambda: api.send(b"abc"), lambda: api.call("GET", "/whoami")):
         with pytest.raises(GridUnreachable, match="breaks off"):
             ask()
+
+
+def test_a_body_that_came_too_slowly_is_sent_again(lossy: tuple[Api, type[Lossy]]) -> None:
+    api, server = lossy
+    server.late = 1
+    assert api.send(b"abc") == ("00", 3)
+    assert len(server.targets) == 2
+    server.late = 1_000
+    api.patience = 0.0
+    with pytest.raises(GridUnreachable, match="status 408"):
+        api.send(b"abc")
 
 
 def test_a_socket_that_is_gone_is_a_gateway_that_can_be_asked_again(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::{get, post};
 use crate::answer::{JsonDocument, NothingMore, Raw};
-use crate::body::{WholeBody, next};
+use crate::body::{BodyTurn, WholeBody, next};
 use crate::call::Call;
 use crate::content::by_hash;
 use crate::door::Who;
@@ -127,8 +127,8 @@ async fn send(
     _: NoQuery,
     BytesBody(WholeBody { bytes, turn }): BytesBody,
 ) -> Result<JsonDocument<ContentJson>, Problem> {
+    let _kept = turn.map(BodyTurn::only_bytes);
     let blob = call.grid.put(bytes).await?;
-    drop(turn);
     Ok(JsonDocument(ContentJson {
         blake3: blob.hash.to_string(),
         bytes: blob.size,

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::post;
 use crate::access::SHORT;
 use crate::answer::{Made, in_json, schema};
+use crate::body::BodyTurn;
 use crate::call::Call;
 use crate::json::{AddAnswer, AddJson, Object, SubmitAnswer, SubmitJson};
 use crate::problem::Problem;
@@ -124,9 +125,7 @@ async fn submit(
         let hint = bad.hint().unwrap_or_else(|| NAMES.to_owned());
         Problem::senseless(bad.to_string(), hint)
     })?;
-    let spec = call.grid.submission(spec, asked).await?;
-    // All that is left of a large one is the name of its content: the master may take its time.
-    drop(turn);
+    let spec = call.grid.submission_in_turn(spec, asked, turn).await?;
 
     let request = Request::Submit {
         id,
@@ -198,12 +197,13 @@ async fn add_tasks(
     let bytes = postcard::to_stdvec(&tasks);
     let bytes = bytes.map_err(|bad| Problem::invalid(bad.to_string(), "add fewer at a time"))?;
     let tasks = if bytes.len() <= SHORT {
+        drop(turn);
         Addition::Inline(tasks)
     } else {
         drop(tasks);
+        let _kept = turn.map(BodyTurn::only_bytes);
         Addition::Blob(call.grid.put(bytes.into()).await?)
     };
-    drop(turn);
 
     let job = call.job().await?;
     let request = Request::AddTasks {

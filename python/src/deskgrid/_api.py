@@ -29,6 +29,9 @@ LONGEST_PAUSE = 5.0
 #: The longest content in bytes that the API takes without its hash.
 MOST_POSTED = 8 << 20
 
+#: The statuses of answers after which a request can be sent again: the body came too slowly, or the master is away.
+PASSING = (408, 503)
+
 #: The number of bytes that are read at a time.
 PIECE = 1 << 20
 
@@ -267,7 +270,7 @@ class Api:
                     # There is no gateway, and there will be none.
                     raise
                 return error
-        if response.status != 503:
+        if response.status not in PASSING:
             raise failure
         return failure
 

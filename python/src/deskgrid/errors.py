@@ -206,8 +206,8 @@ def from_problem(status: int, problem: dict[str, Any]) -> DeskgridError:
         return NotPromised(title, when, int(problem.get("fits_tasks") or 0))
     if status == 503 and _BUSY.match(title):
         return _overload(title)
-    if status in (502, 503):
+    if status in (408, 502, 503):
         failure = GridUnreachable(title, hint)
-        failure.passing = status == 503
+        failure.passing = status != 502
         return failure
     return Refused(title, hint, status, code)
