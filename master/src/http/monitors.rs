@@ -1,15 +1,15 @@
 //! Answers to monitors, who prove nothing and ask as often as they like: `/healthz` and `/metrics`. The
-//! core is asked once a second at most, however many ask.
+//! core is asked once a second at most for each, however many ask.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State as Shared;
 use axum::http::StatusCode;
 use axum::routing::get;
-use tokio::sync::Mutex;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::core::NoReply;
@@ -24,25 +24,51 @@ const HEALTH: Duration = Duration::from_secs(3);
 const FRESH: Duration = Duration::from_secs(1);
 
 /// Something that was asked for and is given to all who ask for it again soon.
-struct FreshAnswer<T>(Mutex<Option<(Instant, T)>>);
+struct FreshAnswer<T>(Mutex<Option<watch::Receiver<MonitorAnswer<T>>>>);
 
-impl<T: Clone> FreshAnswer<T> {
+/// An answer, and when it came; `None` while it is awaited.
+type MonitorAnswer<T> = Option<(Instant, T)>;
+
+impl<T: Clone + Send + Sync + 'static> FreshAnswer<T> {
     fn new() -> Self {
         Self(Mutex::new(None))
     }
 
-    /// Returns the answer, by `ask` where there is none that is fresh: one asks, and others wait for it.
-    async fn of(&self, ask: impl Future<Output = T>) -> T {
-        let mut kept = self.0.lock().await;
-        if let Some((at, answer)) = &*kept
-            && at.elapsed() < FRESH
-        {
+    /// Returns the answer, by `ask` where there is none that is fresh: one asks, and others wait for it. `None` if the
+    /// question broke off.
+    async fn of(&self, ask: impl Future<Output = T> + Send + 'static) -> Option<T> {
+        let mut answer = self.fresh_or_asked(ask);
+        let answer = answer.wait_for(Option::is_some).await.ok()?;
+        answer.as_ref().map(|(_, answer)| answer.clone())
+    }
+
+    /// Returns where the answer is or will be. A question goes on when whoever asked it has gone: else who comes and
+    /// goes would ask as often.
+    fn fresh_or_asked(
+        &self,
+        ask: impl Future<Output = T> + Send + 'static,
+    ) -> watch::Receiver<MonitorAnswer<T>> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(answer) = kept.as_ref().filter(|answer| is_fresh(answer)) {
             return answer.clone();
         }
 
-        let answer = ask.await;
-        *kept = Some((Instant::now(), answer.clone()));
+        let (tx, answer) = watch::channel(None);
+        *kept = Some(answer.clone());
+        tokio::spawn(async move {
+            let answer = ask.await;
+            tx.send_replace(Some((Instant::now(), answer)));
+        });
         answer
+    }
+}
+
+/// Whether an answer came within the last second, or is still awaited.
+fn is_fresh<T>(answer: &watch::Receiver<MonitorAnswer<T>>) -> bool {
+    match &*answer.borrow() {
+        Some((at, _)) => at.elapsed() < FRESH,
+        // Nobody asks any more where the sender has gone without a word.
+        None => answer.has_changed().is_ok(),
     }
 }
 
@@ -80,9 +106,9 @@ pub(super) fn routes(state: Arc<SessionContext>) -> Router {
 /// wait for their storage.
 async fn healthz(Shared(monitors): Shared<Arc<Monitors>>) -> (StatusCode, Cow<'static, str>) {
     let state = &monitors.state;
-    let health = monitors.health.of(core_health(state)).await;
+    let health = monitors.health.of(core_health(Arc::clone(state))).await;
 
-    match health {
+    match health.unwrap_or(CoreHealth::Stopped) {
         CoreHealth::Well => match state.blobs.trouble() {
             None => (StatusCode::OK, "ok\n".into()),
             Some(trouble) => (StatusCode::OK, format!("ok\n{trouble}\n").into()),
@@ -98,7 +124,7 @@ async fn healthz(Shared(monitors): Shared<Arc<Monitors>>) -> (StatusCode, Cow<'s
     }
 }
 
-async fn core_health(state: &SessionContext) -> CoreHealth {
+async fn core_health(state: Arc<SessionContext>) -> CoreHealth {
     let well = tokio::time::timeout(HEALTH, state.for_people.ask(UpkeepAsk::Ping)).await;
     match well {
         Ok(Ok(())) => CoreHealth::Well,
@@ -111,11 +137,12 @@ async fn core_health(state: &SessionContext) -> CoreHealth {
 /// last second.
 async fn show_metrics(Shared(monitors): Shared<Arc<Monitors>>) -> Result<String, StatusCode> {
     let state = &monitors.state;
-    monitors.measured.of(measure(state)).await?;
+    let measured = monitors.measured.of(measure(Arc::clone(state))).await;
+    measured.unwrap_or(Err(StatusCode::SERVICE_UNAVAILABLE))?;
     Ok(state.metrics.render())
 }
 
-async fn measure(state: &SessionContext) -> Result<(), StatusCode> {
+async fn measure(state: Arc<SessionContext>) -> Result<(), StatusCode> {
     let grid = state.for_people.ask(UpkeepAsk::Numbers).await;
     let grid: Box<GridNumbers> = grid.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
     let home = state.home.clone();
@@ -153,12 +180,12 @@ mod tests {
             let answers = Arc::clone(&answers);
             let asked = Arc::clone(&asked);
             tokio::spawn(async move {
-                let ask = async {
+                let ask = async move {
                     // The core takes its time, in which others ask.
                     tokio::time::sleep(Duration::from_millis(300)).await;
                     asked.fetch_add(1, Ordering::SeqCst) + 1
                 };
-                answers.of(ask).await
+                answers.of(ask).await.unwrap()
             })
         };
 
@@ -173,10 +200,31 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_monitor_that_goes_away_while_it_asks_leaves_the_question_to_the_next_one() {
+    async fn monitors_that_go_away_while_they_ask_have_asked_once() {
         let answers = FreshAnswer::new();
-        let never = tokio::time::timeout(FRESH, answers.of(std::future::pending::<u32>())).await;
-        assert!(never.is_err());
-        assert_eq!(answers.of(async { 7 }).await, 7);
+        let asked = Arc::new(AtomicU32::new(0));
+        let ask = || {
+            let asked = Arc::clone(&asked);
+            async move {
+                let question = asked.fetch_add(1, Ordering::SeqCst) + 1;
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                question
+            }
+        };
+
+        for _ in 0..100 {
+            let gone = tokio::time::timeout(Duration::from_millis(1), answers.of(ask())).await;
+            assert!(gone.is_err());
+        }
+        assert_eq!(answers.of(ask()).await, Some(1));
+        assert_eq!(asked.load(Ordering::SeqCst), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_that_broke_off_is_asked_again() {
+        let answers = FreshAnswer::<u32>::new();
+        let breaks_off = answers.of(async { panic!("as if the core had stopped") });
+        assert_eq!(breaks_off.await, None);
+        assert_eq!(answers.of(async { 7 }).await, Some(7));
     }
 }
