@@ -10,6 +10,7 @@ use common::view::{AfterView, JobState, JobView};
 use common::wire::client::Request;
 
 use super::Context;
+use crate::args::OutputMode;
 use crate::failure::Failure;
 use crate::output::json::List;
 use crate::session::Session;
@@ -45,12 +46,13 @@ pub(super) async fn cancel(
         jobs,
         Selector::All | Selector::Labelled(_) | Selector::Beyond(_)
     );
-    // The answer has numbers of tasks alone.
-    let unsettled = JobState::ALL.iter().filter(|state| !state.settled());
-    let before = session.jobs(jobs.clone(), unsettled.copied().collect());
-    let before = before.await?.into_iter().map(|job| (job.job, job.open));
-    let before: BTreeMap<JobId, bool> = before.collect();
     let closes = matches!(request, Request::Cancel { tasks: None, .. });
+    // The answer has numbers of tasks alone, which is all that JSON has.
+    let before = match context.out.mode() {
+        OutputMode::Cli => open_before(session, jobs).await?,
+        OutputMode::Quiet if all && closes => open_before(session, jobs).await?,
+        OutputMode::Quiet | OutputMode::Json => BTreeMap::new(),
+    };
     let changed = session.changed(&request).await?;
 
     let told: Vec<(JobId, String)> = changed
@@ -69,6 +71,20 @@ pub(super) async fn cancel(
     context.out.show(&List("jobs", &changed), text, || {
         told.iter().map(|(job, _)| job.to_string()).collect()
     })
+}
+
+/// Returns which of one's own jobs that are named here have not ended, and whether each is open.
+async fn open_before(session: &Session, jobs: &Selector) -> Result<BTreeMap<JobId, bool>, Failure> {
+    let unsettled = JobState::ALL.iter().filter(|state| !state.settled());
+    let unsettled: Vec<JobState> = unsettled.copied().collect();
+    let mut found = session.jobs(jobs.clone(), unsettled.clone()).await?;
+    // The last one to look at may be one that is shared, and the last one to change is one's own.
+    let is_own = |job: &JobView| job.user == session.user();
+    if *jobs == Selector::Last && !session.of_admin() && !found.iter().any(is_own) {
+        found = session.jobs(Selector::All, unsettled).await?;
+    }
+
+    Ok(found.into_iter().map(|job| (job.job, job.open)).collect())
 }
 
 /// Says what a cancellation of so many tasks means for a job that was `open` or not before, or had ended (`None`), and

@@ -517,6 +517,27 @@ fn a_cancelled_open_job_whose_tasks_are_all_done_is_said_to_be_closed() {
 }
 
 #[test]
+fn the_last_job_that_is_cancelled_is_ones_own_though_a_newer_one_is_shared() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    let open = grid.submit(["--open", "--", "true"]);
+    grid.login("bob");
+    let newer = ["--output", "quiet", "submit", "--", "true"];
+    let newer = grid.as_user("bob", newer).expect_code(0).stdout;
+    let share = ["job", "share", newer.trim(), "--with", "user"];
+    grid.as_user("bob", share).expect_code(0);
+    grid.until("its task is done", &["job", "info", &open], |info| {
+        (info["tasks"]["finished"] == 1).then_some(())
+    });
+
+    let cancel = || grid.deskgrid(["job", "cancel", "last"]).expect_code(0);
+    let told = cancel().stdout;
+    assert!(told.contains(&format!("job {open}: closed")), "{told}");
+    let told = cancel().stdout;
+    assert!(told.contains("had ended already"), "{told}");
+}
+
+#[test]
 fn whoever_cancels_an_open_job_closes_it_and_its_followers_are_told() {
     let grid = Grid::start();
     let open = grid.submit(["--open", "--", "true"]);
