@@ -277,26 +277,43 @@ fn say_nonsense(failure: &Failure, file: &Path) {
     );
 }
 
+/// Says that a file cannot be read any more.
+fn say_gone(error: &std::io::Error, file: &Path) {
+    tracing::warn!(
+        target: admin::JOINING,
+        %error,
+        file = %file.display(),
+        "the file to join by is gone or cannot be read: what it said counts until the worker ends. Stop the worker if it is not to join"
+    );
+}
+
 /// Waits for the pause; ends it early, with what the file says, once it has another content that makes sense. One that makes
-/// none is told, and what it said before goes on counting.
+/// none, or is gone, is told, and what it said before goes on counting.
 async fn changed(file: &Path, text: &str, pause: Duration) -> Option<JoinWish> {
     let until = tokio::time::Instant::now() + pause;
     let mut looks = JoinLooks::default();
     let mut told = false;
+    let mut gone = 0;
 
     loop {
         tokio::time::sleep_until(until.min(tokio::time::Instant::now() + LOOK_EVERY)).await;
-        let other = std::fs::read_to_string(file).ok();
-        match other
-            .filter(|now| now != text)
-            .map(|now| looks.look(now, file))
-        {
-            Some(FileLook::Sense(wish)) => return Some(*wish),
-            Some(FileLook::Nonsense(failure)) if !told => {
-                say_nonsense(&failure, file);
-                told = true;
+        match std::fs::read_to_string(file) {
+            Ok(now) if now == text => {}
+            Ok(now) => match looks.look(now, file) {
+                FileLook::Sense(wish) => return Some(*wish),
+                FileLook::Nonsense(failure) if !told => {
+                    say_nonsense(&failure, file);
+                    told = true;
+                }
+                FileLook::Nonsense(_) | FileLook::Unsure => {}
+            },
+            Err(error) => {
+                gone += 1;
+                // At the first look somebody may be replacing it.
+                if gone == 2 {
+                    say_gone(&error, file);
+                }
             }
-            _ => {}
         }
         if tokio::time::Instant::now() >= until {
             return None;
@@ -306,7 +323,9 @@ async fn changed(file: &Path, text: &str, pause: Duration) -> Option<JoinWish> {
 
 /// Removes the file, which is of no use any more.
 fn remove(file: &Path) {
-    if let Err(error) = std::fs::remove_file(file) {
+    if let Err(error) = std::fs::remove_file(file)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
         tracing::warn!(file = %file.display(), %error, "the file with the join token cannot be removed: remove it by hand");
     }
 }

@@ -150,6 +150,23 @@ fn tokens_that_are_wrong_expired_or_revoked_are_tried_again_with_a_word_and_a_gr
 }
 
 #[test]
+fn a_file_that_is_gone_while_its_token_is_refused_is_told_and_goes_on_counting() {
+    let grid = Grid::start();
+    let good = grid.token("worker");
+    let mut parts: Vec<&str> = good.split('.').collect();
+    parts[2] = "00000000000000000000000000000000";
+    by(&grid, "pc", &parts.join("."));
+    let _worker = unattended(&grid, "pc");
+    says(&grid, "pc", "cannot join the grid yet");
+
+    fs::remove_file(grid.dir().join("join.toml")).unwrap();
+    says(&grid, "pc", "counts until the worker ends");
+    by(&grid, "pc", &good);
+    joined(&grid, "pc");
+    assert!(!log(&grid, "pc").contains("remove it by hand"));
+}
+
+#[test]
 fn a_worker_that_comes_before_its_master_joins_once_the_master_is_there() {
     let mut grid = Grid::start();
     let token = grid.token("worker");
