@@ -315,6 +315,14 @@ impl Engine {
         self.core.open_jobs()
     }
 
+    /// Whether the content that counts as unused is what the store has. It reads all that was ever sent.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn unused_is_right(&self) -> Result<bool, StoreError> {
+        self.core.unused_is_right()
+    }
+
     /// The job that this request made, if any.
     ///
     /// # Errors

@@ -44,6 +44,12 @@ impl Core {
         self.unused.get(user).copied().unwrap_or(0)
     }
 
+    /// Whether what is counted as unused, which is kept by differences, is what the store has.
+    pub(crate) fn unused_is_right(&self) -> Result<bool, StoreError> {
+        let counted = self.unused.iter().filter(|(_, bytes)| **bytes > 0);
+        Ok(counted.eq(&self.store.unused_content()?))
+    }
+
     /// Marks the content of a user's new job as needed, so that it no longer counts as unused by that user.
     pub(super) fn content_needed(&mut self, job: JobId, user: &str) -> Result<(), StoreError> {
         let bytes = self.store.content_is_needed(job, user)?;
@@ -382,6 +388,9 @@ mod tests {
         assert_eq!(core.unused_of("ann"), one);
         core.trim_content_of(Span::from_secs(5), &hashes).unwrap();
         assert_eq!(core.unused, core.store.unused_content().unwrap());
+        assert!(core.unused_is_right().unwrap());
+        core.add_to_unused([("ann".to_owned(), 1)].into());
+        assert!(!core.unused_is_right().unwrap());
     }
 
     #[test]

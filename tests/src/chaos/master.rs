@@ -628,6 +628,17 @@ impl World {
         }
     }
 
+    /// Compares what the master counts by differences with its store, which is asked at the end alone.
+    pub(super) fn compare_counts(&self) -> Result<(), String> {
+        match self.master.engine.as_ref().map(Engine::unused_is_right) {
+            Some(Ok(true)) | None => Ok(()),
+            Some(Ok(false)) => {
+                Err("what counts as unused content is not what the store has".into())
+            }
+            Some(Err(error)) => Err(format!("the store cannot be read: {error}")),
+        }
+    }
+
     /// Looks through the store.
     pub(super) fn look(&mut self, all: bool) -> Result<(), String> {
         match &mut self.master.engine {

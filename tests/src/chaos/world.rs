@@ -197,7 +197,8 @@ impl World {
                 return Err(self.unfinished());
             }
             if matches!(what, What::Look) && self.healed() && self.has_ended() {
-                return self.look(true);
+                self.look(true)?;
+                return self.compare_counts();
             }
             self.happen(what)?;
             if let Some(why) = self.broken.take() {
