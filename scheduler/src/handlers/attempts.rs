@@ -83,6 +83,9 @@ impl Scheduler {
             self.learn(attempt, outcome, ran, speed, work);
             self.note_turn(host, attempt.task.job, (load.assigned, ran));
         }
+        if success {
+            self.note_enough(host, attempt.task.job);
+        }
         // It was over before its host reported that it runs.
         if success
             && load.phase == Phase::Queued
@@ -377,6 +380,10 @@ impl Scheduler {
             .foresight
             .saved(host, load, job, &self.settings, self.now);
         if let Some(record) = job.records.at_mut(&attempt.task.index) {
+            // What gets on with its work between two returns ends some time.
+            if saved > record.saved {
+                record.crowded_out = 0;
+            }
             record.saved = record.saved.max(saved);
         }
 

@@ -3,10 +3,21 @@
 //! it is not known, or the demand of the job cannot change, the returns of each task are counted, and
 //! bounded by the losses that the job allows.
 
-use common::{AttemptId, HostId, JobId};
+use common::{AttemptId, HostId, JobId, Span};
 
 use crate::state::host::Host;
 use crate::state::scheduler::Scheduler;
+
+/// The time between two looks at all hosts for one job, however they come and go.
+const LOOK_EVERY: Span = Span::from_secs(10);
+
+/// Returns the memory that a host lends to one task, in MiB.
+fn lent_mib(host: &Host) -> u32 {
+    host.offers
+        .capacity
+        .memory_mib
+        .min(host.offers.task_memory_mib)
+}
 
 impl Scheduler {
     /// Notes what an attempt held that its host gives back next.
@@ -31,15 +42,28 @@ impl Scheduler {
             Some(bytes) => {
                 // What holds more than is lent is not given back: it fails.
                 let lent = u64::from(host.offers.capacity.memory_mib) << 20;
-                job.note_held(bytes.min(lent));
-                self.jobs.held.insert(attempt.task.job);
-                self.count_memory(attempt.task.job);
+                if job.note_held(bytes.min(lent)) {
+                    self.jobs.held.insert(attempt.task.job);
+                    self.count_memory(attempt.task.job);
+                }
             }
             None => {
                 if let Some(record) = job.records.at_mut(&attempt.task.index) {
                     record.crowded_out = record.crowded_out.saturating_add(1);
                 }
             }
+        }
+    }
+
+    /// Notes that a task succeeded on a host: what that one lends is enough for the others, too.
+    pub(crate) fn note_enough(&mut self, id: HostId, of: JobId) {
+        let host = self.hosts.table.get(&id);
+        let job = self.jobs.table.get_mut(&of);
+        let (Some(host), Some(job)) = (host, job) else {
+            return;
+        };
+        if job.note_enough(lent_mib(host)) && self.jobs.held.contains(&of) {
+            self.count_memory(of);
         }
     }
 
@@ -51,6 +75,7 @@ impl Scheduler {
         }
 
         let known = self.hosts_known();
+        let now = self.now;
         let index = &self.hosts.index;
         let jobs = &mut self.jobs;
         let mut due = Vec::new();
@@ -58,13 +83,15 @@ impl Scheduler {
             let Some(job) = jobs.table.get(id) else {
                 return false;
             };
-            let held = job.held.filter(|_| job.waiting() > 0);
-            let Some(held) = held else { return true };
+            let held = job.held;
+            let (known_then, looked) = held.looked;
+            if job.waiting() == 0 || now < looked + LOOK_EVERY {
+                return true;
+            }
 
             let small = job.demand.memory_mib < held.demand_mib(u32::MAX);
-            let usable = index.places(job.pool).usable_slots;
-            let nowhere = job.pool.is_none() || usable == 0;
-            if small && held.looked != known || nowhere && !index.all.ready.is_empty() {
+            let nowhere = index.places(job.pool).usable_slots == 0 && !index.all.ready.is_empty();
+            if small && known_then != known || nowhere {
                 due.push(*id);
             }
             true
@@ -77,23 +104,20 @@ impl Scheduler {
 
     /// Has the tasks of this job count as what its attempts held, as far as a host that takes work lends so much.
     fn count_memory(&mut self, id: JobId) {
-        let known = self.hosts_known();
+        let looked = (self.hosts_known(), self.now);
         let job = self.jobs.table.get_mut(&id);
         let Some(job) = job.filter(|job| job.learns_memory()) else {
             return;
         };
-        let Some(held) = &mut job.held else { return };
-        held.looked = known;
+        job.held.looked = looked;
 
-        let held = *held;
+        let held = job.held;
         let asked = held.asked(&job.rules.needs);
         let before = job.demand.memory_mib;
-        let suits = |host: &&Host| host.takes_work() && host.suits(&asked);
-        let lends = |host: &Host| {
-            let one = host.offers.task_memory_mib;
-            host.offers.capacity.memory_mib.min(one)
-        };
-        let most = self.hosts.table.values().filter(suits).map(lends).max();
+        let barred = job.barred();
+        let suits =
+            |host: &&Host| host.takes_work() && host.suits(&asked) && !barred.contains(&host.id);
+        let most = self.hosts.table.values().filter(suits).map(lent_mib).max();
         let demand = most.map_or(before, |most| held.demand_mib(most));
 
         if demand != before {

@@ -59,7 +59,7 @@ pub(crate) struct Job {
     /// The `Demand` of each attempt, as in `rules`, which has what was learned instead of what was asked for.
     pub(crate) demand: Demand,
     /// The most that an attempt of it held when memory was short, where any was given back for that.
-    pub(crate) held: Option<HeldMemory>,
+    pub(crate) held: HeldMemory,
     /// The hosts that suit it, where it has needs and they are kept apart.
     pub(crate) pool: Option<PoolId>,
     /// The host whose room is saved up for its next task.
@@ -314,7 +314,7 @@ impl Job {
     pub(crate) fn new(rules: Rules, policy: Policy, rank: Rank, tasks: IdSet) -> Self {
         Self {
             demand: rules.needs.takes,
-            held: None,
+            held: HeldMemory::default(),
             rules,
             policy,
             rank,

@@ -1,11 +1,12 @@
 //! Attempts that are given back since memory is short: what their tasks count as from then on, and
 //! how often that may be where nobody can tell what they held.
 
+use common::attempt::{HeldAttempt, Phase};
 use common::host::{OwnerState, Status, YieldReason};
-use common::job::Rules;
+use common::job::{Compare, Quorum, Rules};
 use common::needs::{Capacity, Needs, Offers};
 use common::view::JobState;
-use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
+use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Outcome, Span, Speed, TaskId, Time};
 use scheduler::effect::Settled;
 use scheduler::event::Bag;
 use scheduler::{Effect, Event, Scheduler, Settings};
@@ -87,6 +88,10 @@ impl Grid {
     }
 
     fn submit(&mut self, tasks: u32, needs: &str) {
+        self.submit_with(tasks, needs, Rules::default());
+    }
+
+    fn submit_with(&mut self, tasks: u32, needs: &str, rules: Rules) {
         let needs = if needs.is_empty() {
             Needs::default()
         } else {
@@ -97,7 +102,7 @@ impl Grid {
             policy: "FCFS".to_owned(),
             max_losses: 2,
             needs,
-            ..Rules::default()
+            ..rules
         };
         self.send(Event::JobSubmitted {
             job: JOB,
@@ -109,6 +114,15 @@ impl Grid {
     fn on(&self, host: HostId) -> Vec<AttemptId> {
         let there = self.live.iter().filter(|(on, _)| *on == host);
         there.map(|(_, attempt)| *attempt).collect()
+    }
+
+    fn succeeds(&mut self, host: HostId, attempt: AttemptId) {
+        self.send(Event::AttemptEnded {
+            host,
+            attempt,
+            outcome: Outcome::Succeeded,
+            ran: Span::from_secs(60),
+        });
     }
 
     fn owner(&mut self, host: HostId, owner: OwnerState) {
@@ -192,6 +206,95 @@ fn a_task_that_fits_no_pc_which_is_there_is_tried_alone_on_the_largest() {
     assert_eq!(grid.on(SMALL), []);
     grid.send(Event::HostLeft { host: LARGE });
     assert_eq!(grid.on(SMALL).len(), 1);
+}
+
+#[test]
+fn one_task_that_holds_much_keeps_the_others_from_no_pc_that_is_large_enough_for_most() {
+    let mut grid = Grid::new();
+    grid.joins(SMALL, 4_096);
+    grid.submit(100, "");
+    let done = grid.on(SMALL);
+    grid.succeeds(SMALL, done[0]);
+    grid.joins(LARGE, 16_384);
+    grid.crowded(LARGE, Some(14 * GIB));
+    assert_eq!(grid.on(LARGE).len(), 4, "a quarter of what it lends each");
+
+    for attempt in &done[1..] {
+        grid.succeeds(SMALL, *attempt);
+    }
+    let next = grid.on(SMALL);
+    for attempt in &next {
+        grid.succeeds(SMALL, *attempt);
+    }
+    assert_eq!(grid.on(SMALL).len(), 1, "all of what it lends");
+}
+
+#[test]
+fn what_is_learned_while_no_task_has_succeeded_is_corrected_by_the_first_that_does() {
+    let mut grid = Grid::new();
+    grid.joins(SMALL, 4_096);
+    grid.submit(100, "");
+    grid.joins(LARGE, 16_384);
+    grid.crowded(LARGE, Some(14 * GIB));
+    assert_eq!(grid.on(LARGE).len(), 1);
+
+    for attempt in grid.on(SMALL) {
+        grid.succeeds(SMALL, attempt);
+    }
+    assert_eq!(grid.on(SMALL).len(), 1, "it is large enough");
+
+    // What runs goes on with the room that it was given.
+    for attempt in grid.on(LARGE) {
+        grid.succeeds(LARGE, attempt);
+    }
+    assert_eq!(grid.on(LARGE).len(), 4);
+}
+
+#[test]
+fn another_result_may_come_from_a_host_that_is_smaller_than_the_one_that_was_short_of_memory() {
+    let mut grid = Grid::new();
+    grid.joins(LARGE, 16_384);
+    let quorum = Quorum {
+        size: 2,
+        adaptive: false,
+        compare: Compare::Bytes,
+    };
+    let rules = Rules {
+        quorum,
+        ..Rules::default()
+    };
+    grid.submit_with(1, "", rules);
+    grid.crowded(LARGE, Some(6 * GIB));
+
+    grid.joins(SMALL, 4_096);
+    assert_eq!((grid.on(LARGE).len(), grid.on(SMALL).len()), (1, 1));
+}
+
+#[test]
+fn a_task_that_gets_on_between_two_returns_is_not_counted_out() {
+    let mut grid = Grid::new();
+    grid.joins(PC, 4_096);
+    let rules = Rules {
+        checkpoint: true,
+        ..Rules::default()
+    };
+    grid.submit_with(1, "", rules);
+
+    for round in 1..10_u8 {
+        let held = HeldAttempt {
+            attempt: grid.on(PC)[0],
+            phase: Phase::Running,
+            ran: Span::from_secs(120),
+            frozen_for: Span::ZERO,
+            progress: Some(f32::from(round) / 10.0),
+        };
+        grid.send(Event::AttemptsMoved {
+            host: PC,
+            held: vec![held],
+        });
+        grid.crowded(PC, None);
+        assert_eq!((grid.on(PC).len(), grid.settled.len()), (1, 0));
+    }
 }
 
 #[test]
