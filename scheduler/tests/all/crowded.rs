@@ -88,10 +88,10 @@ impl Grid {
     }
 
     fn submit(&mut self, tasks: u32, needs: &str) {
-        self.submit_with(tasks, needs, Rules::default());
+        self.submit_with(tasks, needs, &Rules::default());
     }
 
-    fn submit_with(&mut self, tasks: u32, needs: &str, rules: Rules) {
+    fn submit_with(&mut self, tasks: u32, needs: &str, rules: &Rules) {
         let needs = if needs.is_empty() {
             Needs::default()
         } else {
@@ -102,7 +102,7 @@ impl Grid {
             policy: "FCFS".to_owned(),
             max_losses: 2,
             needs,
-            ..rules
+            ..rules.clone()
         };
         self.send(Event::JobSubmitted {
             job: JOB,
@@ -263,7 +263,7 @@ fn another_result_may_come_from_a_host_that_is_smaller_than_the_one_that_was_sho
         quorum,
         ..Rules::default()
     };
-    grid.submit_with(1, "", rules);
+    grid.submit_with(1, "", &rules);
     grid.crowded(LARGE, Some(6 * GIB));
 
     grid.joins(SMALL, 4_096);
@@ -278,7 +278,7 @@ fn a_task_that_gets_on_between_two_returns_is_not_counted_out() {
         checkpoint: true,
         ..Rules::default()
     };
-    grid.submit_with(1, "", rules);
+    grid.submit_with(1, "", &rules);
 
     for round in 1..10_u8 {
         let held = HeldAttempt {

@@ -201,7 +201,7 @@ fn deleting_content_before_it_is_condemned_is_noticed() {
 
 #[test]
 fn removing_content_without_a_last_look_at_its_use_is_noticed() {
-    noticed("use before removing", (&[CONTENT_GONE], 401), |laws| {
+    noticed("use before removing", (&[CONTENT_GONE], 484), |laws| {
         laws.use_before_removing = false;
     });
 }

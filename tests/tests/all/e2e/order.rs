@@ -486,6 +486,7 @@ fn an_item_that_no_host_could_be_sent_is_refused_and_the_hosts_go_on() {
     let open = grid.submit(&args[1..]);
     let into = ["submit", "--into", &open, "--each-line"];
     let args = [&into[..], &[long]].concat();
+    let told = [told[0], "change the item or the number of that task"];
     said(&grid.deskgrid(args).expect_code(2), &told);
 
     let args = [&into[..], &[short]].concat();

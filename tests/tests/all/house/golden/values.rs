@@ -359,10 +359,7 @@ pub(super) fn to_master() -> Vec<ToMaster> {
         super::peers::fetched(blob(7).hash),
         super::site::to_master(),
         super::updates::to_master(),
-        ToMaster::Weighed {
-            attempt: attempt(),
-            bytes: Some(3 << 30),
-        },
+        super::work::weighed(attempt()),
     ]
 }
 

@@ -1,9 +1,10 @@
-//! Values of the messages about what a job's tasks run.
+//! Values of the messages about what a job's tasks run, and what they hold.
 
-use common::Span;
 use common::job::Rules;
 use common::view::WorkView;
 use common::wire::client::Reply;
+use common::wire::worker::ToMaster;
+use common::{AttemptId, Span};
 
 pub(super) fn reply() -> Reply {
     Reply::Work(Box::new(WorkView {
@@ -23,4 +24,11 @@ pub(super) fn undecided() -> Reply {
         result: super::values::output_view(),
         others: vec![super::values::output_view()],
     }))
+}
+
+pub(super) fn weighed(attempt: AttemptId) -> ToMaster {
+    ToMaster::Weighed {
+        attempt,
+        bytes: Some(3 << 30),
+    }
 }
