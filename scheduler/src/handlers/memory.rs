@@ -6,9 +6,10 @@
 use common::{AttemptId, HostId, JobId, Span};
 
 use crate::state::host::Host;
+use crate::state::memory::HostsLook;
 use crate::state::scheduler::Scheduler;
 
-/// The time between two looks at all hosts for one job, however they come and go.
+/// The time between two looks at all hosts for a job that some host suits, however they come and go.
 const LOOK_EVERY: Span = Span::from_secs(10);
 
 /// Returns the memory that a host lends to one task, in MiB.
@@ -84,14 +85,20 @@ impl Scheduler {
                 return false;
             };
             let held = job.held;
-            let (known_then, looked) = held.looked;
-            if job.waiting() == 0 || now < looked + LOOK_EVERY {
+            let HostsLook {
+                known: before,
+                at,
+                found,
+            } = held.look;
+            let is_changed = before != known;
+            let is_time = now >= at + LOOK_EVERY || !found && is_changed;
+            if job.waiting() == 0 || !is_time {
                 return true;
             }
 
             let small = job.demand.memory_mib < held.demand_mib(u32::MAX);
             let nowhere = index.places(job.pool).usable_slots == 0 && !index.all.ready.is_empty();
-            if small && known_then != known || nowhere {
+            if small && is_changed || nowhere {
                 due.push(*id);
             }
             true
@@ -104,13 +111,12 @@ impl Scheduler {
 
     /// Has the tasks of this job count as what its attempts held, as far as a host that takes work lends so much.
     fn count_memory(&mut self, id: JobId) {
-        let looked = (self.hosts_known(), self.now);
+        let known = self.hosts_known();
+        let now = self.now;
         let job = self.jobs.table.get_mut(&id);
         let Some(job) = job.filter(|job| job.learns_memory()) else {
             return;
         };
-        job.held.looked = looked;
-
         let held = job.held;
         let asked = held.asked(&job.rules.needs);
         let before = job.demand.memory_mib;
@@ -119,6 +125,11 @@ impl Scheduler {
             |host: &&Host| host.takes_work() && host.suits(&asked) && !barred.contains(&host.id);
         let most = self.hosts.table.values().filter(suits).map(lent_mib).max();
         let demand = most.map_or(before, |most| held.demand_mib(most));
+        job.held.look = HostsLook {
+            known,
+            at: now,
+            found: most.is_some(),
+        };
 
         if demand != before {
             self.set_memory(id, demand);

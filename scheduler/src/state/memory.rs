@@ -22,8 +22,28 @@ pub(crate) struct HeldMemory {
     bytes: u64,
     /// The least that a host lends, in MiB, on which a task has succeeded.
     enough_mib: u32,
-    /// What was known of the hosts when the demand was last computed, and when that was.
-    pub(crate) looked: ((u64, u64), Time),
+    /// The look at the hosts with which the demand was last computed.
+    pub(crate) look: HostsLook,
+}
+
+/// A look at all hosts for what they lend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HostsLook {
+    /// The number of `Index::offered` and of usable slots.
+    pub(crate) known: (u64, u64),
+    pub(crate) at: Time,
+    /// Whether a host suits the job and takes work.
+    pub(crate) found: bool,
+}
+
+impl Default for HostsLook {
+    fn default() -> Self {
+        Self {
+            known: (0, 0),
+            at: Time(0),
+            found: false,
+        }
+    }
 }
 
 impl Default for HeldMemory {
@@ -32,7 +52,7 @@ impl Default for HeldMemory {
             asked_mib: 0,
             bytes: 0,
             enough_mib: u32::MAX,
-            looked: ((0, 0), Time(0)),
+            look: HostsLook::default(),
         }
     }
 }

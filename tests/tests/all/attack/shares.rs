@@ -91,7 +91,7 @@ fn two_users_who_flood_a_grid_have_equally_many_tasks_done() {
         told.expect_code(0).json()["tasks"]["finished"].as_u64()
     };
     let done = |grid: &Grid, who: &str, job: &str, least: u64| {
-        eventually("tasks are done", Duration::from_secs(60), || {
+        eventually("tasks are done", Duration::from_secs(240), || {
             finished(grid, who, job).filter(|done| *done >= least)
         })
     };
