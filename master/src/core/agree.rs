@@ -128,7 +128,8 @@ impl Core {
         };
         self.store.host_owner(id, owner.as_deref())?;
         host.owner = owner;
-        self.tell_standings()
+        self.tell_standings()?;
+        self.step(Event::Tick)
     }
 
     /// Tells the scheduler which other results agree with that of `attempt`, as found outside the

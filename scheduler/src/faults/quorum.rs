@@ -261,10 +261,21 @@ impl Starter<'_> {
 }
 
 impl Scheduler {
+    /// Takes over who owns a host and how far it is believed. Results that it has given are its
+    /// new owner's from then on: the number of a party may come to stand for another owner.
     pub(crate) fn on_host_standing(&mut self, host: HostId, party: HostId, valid: u32) {
-        let host = self.hosts.entry(host, self.now);
-        host.party = party;
-        host.valid = valid;
+        let entry = self.hosts.entry(host, self.now);
+        entry.valid = valid;
+        if std::mem::replace(&mut entry.party, party) == party {
+            return;
+        }
+
+        let compared = (self.jobs.table.values_mut()).filter(|job| job.rules.quorum.compares());
+        for record in compared.flat_map(|job| job.records.values_mut()) {
+            if let Some(question) = &mut record.question {
+                question.ballot.reown(host, party);
+            }
+        }
     }
 
     /// Handles the success of an attempt: the task is done, or has one more result to be compared.

@@ -22,7 +22,7 @@ pub struct Vote {
     pub attempt: AttemptId,
     /// Its host.
     pub host: HostId,
-    /// The owner of the host: hosts of one party have one vote together.
+    /// The present owner of the host: hosts of one party have one vote together.
     pub party: HostId,
     /// Whether it was compared with all results that came before it.
     pub compared: bool,
@@ -63,6 +63,13 @@ impl Ballot {
         new
     }
 
+    /// Gives the results of a host to another party: its owner has changed.
+    pub fn reown(&mut self, host: HostId, party: HostId) {
+        for vote in self.votes.iter_mut().filter(|vote| vote.host == host) {
+            vote.party = party;
+        }
+    }
+
     /// Notes the other results with which a result agrees; changes nothing if it was compared
     /// before.
     pub fn compared(&mut self, number: u32, agrees: &[u32]) {
@@ -97,16 +104,22 @@ impl Ballot {
         self.votes.iter().filter(|vote| !vote.compared).count()
     }
 
-    /// Returns the number of parties that agree with a result, its own among them.
+    /// Returns the number of parties that agree with a result, its own among them. No host is
+    /// counted twice either, in the order in which the results came.
     fn backing(&self, vote: &Vote) -> usize {
-        let others = vote
-            .agrees
-            .iter()
-            .filter_map(|number| self.votes.iter().find(|v| v.attempt.number == *number));
-        let mut parties: Vec<HostId> = others.chain([vote]).map(|vote| vote.party).collect();
-        parties.sort_unstable();
-        parties.dedup();
-        parties.len()
+        let mut counted: Vec<&Vote> = Vec::new();
+        let alike = |other: &&Vote| {
+            let number = other.attempt.number;
+            number == vote.attempt.number || vote.agrees.contains(&number)
+        };
+        for other in self.votes.iter().filter(alike) {
+            let same = |past: &&Vote| past.host == other.host || past.party == other.party;
+            if !counted.iter().any(same) {
+                counted.push(other);
+            }
+        }
+
+        counted.len()
     }
 
     /// Returns the largest number of parties that agree with one result.
@@ -247,6 +260,22 @@ mod tests {
                 prop_assert!((audits - mean).abs() < 6.0 * mean.sqrt(), "{} of 4000 at 1/{}", audits, valid);
             }
         }
+    }
+
+    #[test]
+    fn a_host_has_one_vote_whatever_parties_its_results_are_of() {
+        let mut ballot = Ballot::default();
+        for (number, (host, party)) in (1..).zip([(2, 1), (2, 2), (3, 3)]) {
+            ballot.add(attempt(1, number), HostId(host), HostId(party));
+        }
+        ballot.compared(2, &[1]);
+        assert_eq!((ballot.lead(), ballot.winner(2)), (1, None));
+        ballot.compared(3, &[1, 2]);
+        assert_eq!((ballot.lead(), ballot.missing(3)), (2, 1));
+
+        ballot.reown(HostId(3), HostId(2));
+        ballot.reown(HostId(2), HostId(2));
+        assert_eq!((ballot.lead(), ballot.winner(2)), (1, None));
     }
 
     #[test]

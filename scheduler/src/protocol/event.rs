@@ -80,7 +80,9 @@ pub enum Event {
         offers: Box<Offers>,
     },
     /// The owner of a host, and the number of its results in a row that agreed with others'. Comes
-    /// before it joins. Without this event each host is its own party and has no such results.
+    /// before it joins, and whenever the owner changes. Without this event each host is its own party
+    /// and has no such results. Nothing starts before the next event, which may be a [`Event::Tick`]:
+    /// one change of owner may give other hosts another party too.
     HostStanding {
         /// Its number.
         host: HostId,

@@ -42,8 +42,8 @@ impl<'a> Scene<'a> {
     }
 
     /// Whether another attempt of the task may go to this host: none of its live attempts is there.
-    /// Where results are compared, moreover, no live attempt and no result is on a host of the same
-    /// owner.
+    /// Where results are compared, moreover, no live attempt and no result is on this host or on one
+    /// of the same owner.
     pub(crate) fn may_run(&self, index: u32, host: HostId) -> bool {
         if self.job.shuns(index, host, self.hosts) {
             return false;
@@ -61,8 +61,10 @@ impl<'a> Scene<'a> {
             record
                 .live
                 .iter()
-                .all(|copy| self.hosts.party(copy.host) != mine)
-                && results.into_iter().all(|vote| vote.party != mine)
+                .all(|copy| copy.host != host && self.hosts.party(copy.host) != mine)
+                && results
+                    .into_iter()
+                    .all(|vote| vote.host != host && vote.party != mine)
         })
     }
 }

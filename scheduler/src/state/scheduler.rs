@@ -51,8 +51,9 @@ impl Scheduler {
         self.go_on_to(now);
         let job = foretold_anew(&event);
         let from = effects.len();
-        // A host that joins says first what it offers, and only then what it holds.
-        let more_comes = matches!(event, Event::HostOffers { .. });
+        // A host that joins says first what it offers, and only then what it holds; a change of owner
+        // may change the parties of several hosts.
+        let more_comes = matches!(event, Event::HostOffers { .. } | Event::HostStanding { .. });
         let delivered = self.apply(event, effects);
         if more_comes {
             self.hosts.announce(self.now, effects);

@@ -223,6 +223,18 @@ impl Court {
         self.joins(id);
     }
 
+    /// The admin changes owners; each host stands with its new party.
+    fn owned(&mut self, hosts: &[(u32, u32)]) {
+        for (id, party) in hosts {
+            let host = HostId(*id);
+            let party = HostId(*party);
+            let valid = self.valid[&host];
+            self.parties.insert(host, party);
+            self.send(Event::HostStanding { host, party, valid });
+        }
+        self.send(Event::Tick);
+    }
+
     fn joins(&mut self, id: u32) {
         let host = HostId(id);
         let speed = Speed::REFERENCE;
@@ -345,6 +357,63 @@ fn hosts_of_one_owner_never_confirm_each_other() {
     assert_eq!((court.state(), court.wrong()), (JobState::Finished, 0));
 
     assert_eq!((court.valid[&HostId(1)], court.valid[&HostId(4)]), (0, 1));
+}
+
+#[test]
+fn a_host_gives_one_result_of_a_task_whoever_owns_it_meanwhile() {
+    let mut court = Court::new(2, 2, false);
+    court.host(2, 1, 0);
+    court.delivers(2, TRUTH);
+    court.delivers(2, TRUTH);
+    court.owned(&[(2, 2)]);
+    court.owned(&[(2, 7)]);
+    assert_eq!((court.starts.len(), court.live.len()), (2, 0));
+    assert_eq!((court.state(), court.counts.len()), (JobState::Running, 0));
+
+    court.host(3, 3, 0);
+    court.delivers(3, TRUTH);
+    court.delivers(3, TRUTH);
+    assert_eq!((court.state(), court.starts.len()), (JobState::Finished, 4));
+    assert_eq!((court.valid[&HostId(2)], court.valid[&HostId(3)]), (2, 2));
+}
+
+#[test]
+fn a_host_that_runs_an_attempt_gets_no_other_one_once_its_owner_changes() {
+    let mut court = Court::new(1, 2, false);
+    court.send(Event::HostStanding {
+        host: HostId(1),
+        party: HostId(1),
+        valid: 0,
+    });
+    court.parties.insert(HostId(1), HostId(1));
+    court.valid.insert(HostId(1), 0);
+    court.send(Event::HostJoined {
+        host: HostId(1),
+        slots: 4,
+        speed: Speed::REFERENCE,
+        status: OwnerState::Away.into(),
+        held: Vec::new(),
+    });
+    court.owned(&[(1, 9)]);
+    assert_eq!((court.starts.len(), court.live.len()), (1, 1));
+}
+
+#[test]
+fn hosts_of_one_owner_stay_one_party_when_the_first_of_them_goes_to_another() {
+    let mut court = Court::new(1, 2, false);
+    court.host(2, 1, 0);
+    court.delivers(2, TRUTH);
+    court.host(1, 1, 0);
+    court.host(3, 1, 0);
+    assert_eq!(court.starts.len(), 1, "all are one owner's");
+
+    court.send(Event::HostLeft { host: HostId(1) });
+    court.owned(&[(1, 1), (2, 2), (3, 2)]);
+    assert_eq!(court.starts.len(), 1, "hosts 2 and 3 are still one owner's");
+
+    court.joins(1);
+    court.delivers(1, TRUTH);
+    assert_eq!((court.state(), court.starts.len()), (JobState::Finished, 2));
 }
 
 #[test]
