@@ -1,14 +1,15 @@
 //! Records the promises made to jobs with a deadline, keeps them over restarts, and reports how
 //! they stand. The scheduler decides whether to promise.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use common::text::plural;
 use common::view::{
     CounterView, EstimatesView, HostState, LimitsView, PromiseState, PromiseStatus, PromiseView,
     QualityView,
 };
 use common::wire::{Refusal, RefusalCode};
-use common::{AttemptId, JobId, Span, Time};
+use common::{AttemptId, HostId, JobId, Span, Time};
 use scheduler::effect::{EndReason, Offer, Refused};
 use scheduler::estimates::{Estimator, Quality};
 use scheduler::event::{Bag, Tested};
@@ -57,7 +58,7 @@ impl Core {
             Err(refused) => {
                 let why = refused.to_string();
                 let Refused::TooLate { earliest, fits } = refused else {
-                    return Err(self.no_promise(&refused, why));
+                    return Err(self.no_promise(&refused, why, bag.rules.quorum.size));
                 };
                 let earliest = Some((askable(earliest), earliest.since(self.now)));
                 Ok(Err(Box::new(CounterView {
@@ -81,7 +82,7 @@ impl Core {
     }
 
     /// The refusal of a bag that no deadline can be promised now, with a hint.
-    fn no_promise(&self, refused: &Refused, why: String) -> Refusal {
+    fn no_promise(&self, refused: &Refused, why: String, quorum: u32) -> Refusal {
         let (code, what, hint) = match refused {
             Refused::NoEstimate => {
                 let hint =
@@ -92,6 +93,11 @@ impl Core {
                 RefusalCode::Invalid,
                 why,
                 "let each task do more, or submit several jobs with a deadline each",
+            ),
+            Refused::NoHost if let Some(few) = self.too_few_owners(quorum) => (
+                RefusalCode::NotAdmitted,
+                few,
+                "ask again once hosts of more owners take work: deskgrid host list",
             ),
             Refused::NoHost => {
                 let hint = "ask again once there is one: deskgrid host list";
@@ -114,6 +120,27 @@ impl Core {
         };
 
         Refusal::new(code, what, hint)
+    }
+
+    /// Says that results of hosts of more owners must agree than there are with hosts that take work;
+    /// `None` where there are enough, or no hosts.
+    fn too_few_owners(&self, quorum: u32) -> Option<String> {
+        let takes_work = |id: &HostId| {
+            let state = self.scheduler.host(*id).map(|host| host.state);
+            matches!(state, Some(HostState::Ready | HostState::Busy))
+        };
+        let there = self.hosts.iter().filter(|(id, _)| takes_work(id));
+        let owners: BTreeSet<Result<&str, HostId>> = there
+            .map(|(id, host)| host.owner.as_deref().ok_or(*id))
+            .collect();
+        let few = (1..quorum as usize).contains(&owners.len());
+
+        few.then(|| {
+            format!(
+                "{quorum} results of different owners' hosts must agree, and all hosts that take work belong to {}",
+                plural(owners.len() as u64, "owner")
+            )
+        })
     }
 
     /// The reason why no host takes work, with the number of hosts in each state.

@@ -93,3 +93,18 @@ async fn a_promise_that_a_kill_ended_is_told_and_stays_withdrawn_after_a_restart
         "they may be live elsewhere"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deadline_refused_for_want_of_owners_says_so() {
+    let master = Master::start().await;
+    let client = master.admin().await;
+    let pc = master.enrol(Role::Worker, "pc").await;
+    let _worker = master.worker(&pc, Vec::new()).await;
+
+    let mut spec = bag(1, 1_000, 100_000);
+    spec.rules.quorum.size = 2;
+    let refused = submit(&client, 1, &spec).await.unwrap_err();
+    let told = format!("{refused:?}");
+    let why = "2 results of different owners' hosts must agree, and all hosts that take work belong to 1 owner";
+    assert!(told.contains(why), "{told}");
+}
