@@ -86,12 +86,12 @@ async fn create(context: &Context, session: &Session, request: &Request) -> Resu
         })
 }
 
-/// Says how a token is used over HTTP.
+/// Says how a token is used over HTTP. The answer does not tell at which address that is.
 fn speaker(token: &str, view: &TokenView, user: &str) -> String {
     let until = when::relative(view.expires, when::now());
     format!(
         "{token}\n\ntoken {} speaks for {user} over HTTP, with the role {}; it expires {until}. For example:\n  \
-         curl -H @FILE http://127.0.0.1:7412/api/v1/jobs   on the master's machine; FILE holds the line `Authorization: Bearer TOKEN`\n\
+         curl -H @FILE http://MASTER/api/v1/jobs   MASTER is the master's HTTP address (`--http` of `master start`); FILE holds the line `Authorization: Bearer TOKEN`\n\
          deskgrid token revoke {} ends it; so does revoking {user}.\n",
         view.id, view.role, view.id
     )

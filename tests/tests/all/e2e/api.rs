@@ -703,6 +703,20 @@ fn a_join_token_does_not_speak_and_one_that_speaks_lets_nobody_join() {
     );
 }
 
+#[test]
+fn a_new_token_for_http_comes_with_no_address_that_may_be_wrong() {
+    let grid = Grid::start();
+    let words = [
+        "token", "create", "--http", "--role", "client", "--for", "user",
+    ];
+    let made = grid.as_user("admin", words).expect_code(0).stdout;
+    assert!(
+        made.contains("http://MASTER/api/v1/jobs   MASTER is the master's HTTP address"),
+        "{made}"
+    );
+    assert!(!made.contains("7412"), "{made}");
+}
+
 /// Sends bytes as they are, and returns what comes back until the other end closes.
 fn raw(address: &str, bytes: &[u8], patience: Duration) -> (String, bool) {
     let mut stream = TcpStream::connect(address).expect("connects");
