@@ -12,6 +12,7 @@ use link::LinkError;
 use serde::Serialize;
 
 use super::Context;
+use super::unconfirmed::UnconfirmedResults;
 use crate::args::OutputMode;
 use crate::args::job::{CatArgs, StreamName};
 use crate::failure::Failure;
@@ -32,6 +33,9 @@ struct TaskStream {
     host: String,
     text: String,
     dropped_bytes: u64,
+    /// Whether it is one of several results, which have not agreed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    unconfirmed: bool,
 }
 
 /// Prints one stream of each task, in the order of the tasks.
@@ -52,6 +56,8 @@ pub(super) async fn run(
 
     let job = session.job_id(job).await?;
     session.note_beyond(job, &tasks).await?;
+    // Before the outputs: what is confirmed after this look may be shown, but is not promised.
+    let unconfirmed = UnconfirmedResults::of(session, job, &tasks).await?;
     let mut outputs = session.outputs(job, tasks).await?;
     outputs.sort_by_key(|output| output.attempt.task);
 
@@ -63,6 +69,14 @@ pub(super) async fn run(
     }
 
     note_removed(session, &outputs).await?;
+    let mut shown = IdSet::new();
+    for output in &outputs {
+        shown.insert(output.attempt.task.index);
+    }
+    for line in unconfirmed.notes(job, &shown) {
+        note(&line);
+    }
+
     let mut all = Vec::new();
     for output in &outputs {
         let (bytes, dropped_bytes) = written(session, output, stream).await?;
@@ -73,6 +87,7 @@ pub(super) async fn run(
                 host: output.host.clone(),
                 text: String::from_utf8_lossy(&bytes).into_owned(),
                 dropped_bytes,
+                unconfirmed: unconfirmed.contains(output.attempt.task),
             }),
             OutputMode::Cli | OutputMode::Quiet => {
                 context.out.of_task(&mut ShownOutput::default(), &bytes)?;

@@ -79,6 +79,8 @@ pub(crate) mod top;
 #[cfg(feature = "whole")]
 mod trace;
 #[cfg(feature = "whole")]
+mod unconfirmed;
+#[cfg(feature = "whole")]
 mod width;
 mod work;
 mod worker;

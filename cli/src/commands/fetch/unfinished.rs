@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use common::job::Compare;
 use common::selector::Selector;
 use common::text::plural;
-use common::view::{Belief, JobView, TaskState, TaskView};
+use common::view::{JobView, TaskState, TaskView};
 use common::{IdSet, TaskId};
 
 use super::MOST_NOTES;
+use crate::commands::unconfirmed::is_open;
 use crate::failure::{Exit, Failure};
 use crate::session::Session;
 
@@ -62,9 +63,7 @@ impl UnfinishedTasks {
     fn add(&mut self, view: &TaskView) {
         let index = view.task.index;
         self.states.entry(view.state).or_default().insert(index);
-        let mut attempts = view.attempts.iter();
-        let newest = attempts.rfind(|attempt| !attempt.state.live());
-        if newest.is_some_and(|attempt| attempt.belief == Some(Belief::Open)) {
+        if is_open(view) {
             self.compared.insert(index);
         }
     }

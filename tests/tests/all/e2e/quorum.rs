@@ -210,6 +210,18 @@ fn a_program_of_the_users_decides_which_results_agree() {
         "{told}"
     );
     assert!(!told.contains("earlier attempt"), "{told}");
+    let unconfirmed = "what is shown is one of its results, which have to agree first";
+    let told = grid
+        .deskgrid(["job", "cat", &bag, "stdout"])
+        .expect_code(0)
+        .stderr;
+    assert!(told.contains(unconfirmed), "{told}");
+    assert!(
+        told.contains(&format!("deskgrid job judge {bag} -- CMD")),
+        "{told}"
+    );
+    let shown = grid.json(["job", "cat", &bag, "stdout"]);
+    assert_eq!(shown["tasks"][0]["unconfirmed"], true, "{shown}");
 
     for signal in [Signal::INT, Signal::TERM] {
         interrupted_midway(&grid, &bag, signal);
@@ -229,6 +241,8 @@ fn a_program_of_the_users_decides_which_results_agree() {
         (&done["state"], &done["attempts"]),
         (&"finished".into(), &6.into())
     );
+    let counts = grid.deskgrid(["job", "cat", &bag, "stdout"]).expect_code(0);
+    assert!(!counts.stderr.contains(unconfirmed), "{}", counts.stderr);
 }
 
 /// Ends the judging of a job with `signal` while the user's program compares: no copy of a result is left, nor what a
