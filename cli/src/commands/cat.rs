@@ -6,8 +6,8 @@ use common::content::Content;
 use common::selector::Selector;
 use common::text::ShownOutput;
 use common::units::Bytes;
-use common::view::{OutputView, TaskState};
-use common::{IdSet, TaskId};
+use common::view::{JobState, OutputView, TaskState};
+use common::{IdSet, JobId, TaskId};
 use link::LinkError;
 use serde::Serialize;
 
@@ -15,6 +15,7 @@ use super::Context;
 use super::unconfirmed::UnconfirmedResults;
 use crate::args::OutputMode;
 use crate::args::job::{CatArgs, StreamName};
+use crate::args::value::OneJob;
 use crate::failure::Failure;
 use crate::output::note;
 use crate::session::Session;
@@ -62,10 +63,8 @@ pub(super) async fn run(
     outputs.sort_by_key(|output| output.attempt.task);
 
     if outputs.is_empty() {
-        note(&format!(
-            "no task of job {job} has left anything yet: with --follow this shows what running tasks print; deskgrid task list {job} shows how \
-             far they are"
-        ));
+        let view = session.job(OneJob::Id(job)).await?;
+        note(&nothing_of(job, view.state));
     }
 
     note_removed(session, &outputs).await?;
@@ -113,6 +112,19 @@ pub(super) async fn run(
     }
 
     Ok(())
+}
+
+/// Says that no task of a job has left anything.
+fn nothing_of(job: JobId, state: JobState) -> String {
+    if state.settled() {
+        return format!(
+            "no task of job {job} has left anything, and none runs any more; deskgrid task list {job} shows how they ended"
+        );
+    }
+    format!(
+        "no task of job {job} has left anything yet: with --follow this shows what running tasks print; deskgrid task list {job} shows how \
+         far they are"
+    )
 }
 
 /// Returns the stream of a task, and the number of further bytes that were dropped.

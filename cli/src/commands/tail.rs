@@ -4,6 +4,7 @@
 use common::attempt::StreamKind;
 use common::selector::Selector;
 use common::text::ShownOutput;
+use common::view::TaskState;
 use common::wire::client::{Reply, Request, TailFrom, TailNews};
 use common::wire::stream::TailPart;
 use common::{AttemptId, IdSet, TaskId};
@@ -196,11 +197,23 @@ impl Tail<'_> {
         Some(format!("{}\n", document(&line)).into_bytes())
     }
 
+    /// Says that the task was cancelled, if it was: what was printed ends like the output of one that finished.
+    async fn note_cancelled(&self, session: &Session) -> Result<(), Failure> {
+        let this = Selector::Ids(IdSet::from_range(self.task.index, self.task.index));
+        let states = vec![TaskState::Cancelled];
+        let cancelled = session.tasks(self.task.job, this, states).await?;
+        if !cancelled.is_empty() {
+            note(&format!("{} was cancelled", self.task));
+        }
+        Ok(())
+    }
+
     /// Prints what the result of the settled task has beyond what was printed.
     async fn rest(&mut self, session: &Session) -> Result<(), Failure> {
         let this = Selector::Ids(IdSet::from_range(self.task.index, self.task.index));
         let outputs = session.outputs(self.task.job, this).await?;
         note_removed(session, &outputs).await?;
+        self.note_cancelled(session).await?;
 
         for output in &outputs {
             let (bytes, _) = written(session, output, self.stream).await?;

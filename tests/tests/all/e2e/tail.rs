@@ -185,6 +185,38 @@ fn tasks_that_are_followed_share_the_connection_that_was_made_again() {
 }
 
 #[test]
+fn whoever_looks_is_told_that_the_task_was_cancelled() {
+    let mut grid = Grid::start();
+    grid.worker("h1")
+        .config("confinement = \"process\"\n")
+        .start();
+    let go = grid.dir().join("go");
+    let bag = grid.submit(["--", "sh", "-c", &script(&go)]);
+
+    let notes = grid.dir().join("notes");
+    let file = std::fs::File::create(&notes).expect("a file can be made");
+    let args = ["job", "cat", &bag, "stdout", "--follow"];
+    let follows = Reader::telling(&grid, &args, file.into());
+    follows.until("first\n");
+    grid.deskgrid(["job", "cancel", &bag]).expect_code(0);
+
+    let shown = follows.finish();
+    assert!(
+        shown.starts_with("first\n") && !shown.contains("last"),
+        "{shown}"
+    );
+    let notes = std::fs::read_to_string(&notes).expect("its notes");
+    let cancelled = format!("{bag}.1 was cancelled");
+    assert!(notes.contains(&cancelled), "{notes}");
+
+    let late = grid.deskgrid(args).expect_code(0);
+    assert!(late.stderr.contains(&cancelled), "{}", late.stderr);
+    let plain = grid.deskgrid(["job", "cat", &bag, "stdout"]).expect_code(0);
+    let nothing = format!("no task of job {bag} has left anything, and none runs any more");
+    assert!(plain.stderr.contains(&nothing), "{}", plain.stderr);
+}
+
+#[test]
 fn a_long_output_is_shown_whole_from_its_beginning() {
     let mut grid = Grid::start();
     grid.worker("h1")
