@@ -136,8 +136,8 @@ Exit code 0: all is well; 1: something is wrong, and what to do is printed besid
     #[command(after_help = "\
 Example:
   deskgrid --dir /srv/deskgrid master restore /backup/deskgrid.tar
-Then start the master there, at the address that workers know. Join tokens made before the backup \
-no longer work.")]
+Then start the master there, at the address that workers know. Tokens made before the backup no \
+longer work, neither those to join with nor those for HTTP.")]
     Restore {
         /// The backup, as `master backup` made it
         #[arg(value_name = "DIR|FILE.tar")]
