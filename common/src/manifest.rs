@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::content::BlobRef;
 use crate::path::{BadPath, PortablePath};
+use crate::text::legible;
 
 /// The most [entries](Manifest::entries) of a tree.
 pub const MAX_ENTRIES: usize = 200_000;
@@ -218,12 +219,7 @@ impl ListedLink {
     fn check(&self, targets: &LinkTargets<'_>) -> Result<(), BadManifest> {
         let bad = |why| BadManifest::Link {
             path: self.path.clone(),
-            target: self
-                .target
-                .chars()
-                .take(80)
-                .flat_map(char::escape_debug)
-                .collect(),
+            target: legible(&self.target, 80),
             why,
         };
         if let Some(why) = why_not(&self.target) {

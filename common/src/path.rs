@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::legible;
+
 /// The longest path, in bytes.
 pub const MAX_PATH: usize = 1_024;
 /// The longest name between two slashes, in bytes.
@@ -28,7 +30,7 @@ pub struct BadPath {
 impl BadPath {
     fn new(path: &str, why: &'static str) -> Self {
         Self {
-            shown: path.chars().take(80).flat_map(char::escape_debug).collect(),
+            shown: legible(path, 80),
             why,
         }
     }
@@ -254,6 +256,14 @@ mod tests {
             "con .txt",
         ] {
             assert!(wrong.parse::<PortablePath>().is_err(), "{wrong:?}");
+        }
+
+        for (wrong, shown) in [
+            ("back\\slash", "`back\\slash` is"),
+            ("it's\n\"", "`it's\\n\"` is"),
+        ] {
+            let said = wrong.parse::<PortablePath>().expect_err("not portable");
+            assert!(said.to_string().starts_with(shown), "{said}");
         }
 
         assert!("a/".repeat(40).parse::<PortablePath>().is_err());

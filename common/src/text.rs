@@ -33,6 +33,19 @@ pub fn plural(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
+/// Shows the first `most` characters of a name that is refused: what would not be seen is written as an escape,
+/// such as `\n`; backslashes and quotes stand for themselves.
+pub fn legible(name: &str, most: usize) -> String {
+    let mut shown = String::with_capacity(name.len());
+    for c in name.chars().take(most) {
+        match c {
+            '\\' | '\'' | '"' => shown.push(c),
+            c => shown.extend(c.escape_debug()),
+        }
+    }
+    shown
+}
+
 /// Replaces the characters that would act by [`HIDDEN`].
 pub fn printable(text: &str) -> String {
     text.chars()

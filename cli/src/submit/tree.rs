@@ -12,6 +12,7 @@ use std::time::SystemTime;
 use common::BlobRef;
 use common::manifest::{BadManifest, ListedFile, ListedLink, MAX_ENTRIES, MAX_TREE_LIST, Manifest};
 use common::path::{BadPath, PortablePath};
+use common::text::legible;
 use walkdir::WalkDir;
 
 use super::inputs::executable;
@@ -204,7 +205,8 @@ impl<'a, F: FnMut(Vec<u8>) -> io::Result<()>> Packer<'a, F> {
         };
         let Ok(text) = std::str::from_utf8(name) else {
             let shown = String::from_utf8_lossy(name);
-            return Err(wrong(format!("`{}` is not UTF-8", shown.escape_debug())));
+            let shown = legible(&shown, usize::MAX);
+            return Err(wrong(format!("`{shown}` is not UTF-8")));
         };
         text.parse().map_err(|bad: BadPath| wrong(bad.to_string()))
     }

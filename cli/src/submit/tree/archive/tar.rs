@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::io::{self, Read};
 
+use common::text::legible;
+
 use super::{Directories, broken, trimmed};
 use crate::submit::tree::{BadTree, Packer};
 
@@ -95,7 +97,7 @@ pub(super) fn read<F: FnMut(Vec<u8>) -> io::Result<()>>(
 }
 
 fn shown(name: &[u8]) -> String {
-    String::from_utf8_lossy(name).escape_debug().to_string()
+    legible(&String::from_utf8_lossy(name), usize::MAX)
 }
 
 /// Reads the next [`TarEntry`] up to its content; `None` at the end.
