@@ -4,7 +4,7 @@
 use api::{Problem, collect};
 use axum::Form;
 use axum::extract::Path;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use common::Span;
 use common::identity::IdentityState;
@@ -51,7 +51,13 @@ pub(crate) struct TokenForm {
     hours: u32,
 }
 
-pub(crate) async fn token_form(who: LoggedIn, headers: HeaderMap) -> Response {
+pub(crate) async fn token_form(who: LoggedIn, headers: HeaderMap) -> Result<Response, PageError> {
+    if who.role != Role::Admin {
+        let what = format!("making a token needs the role admin, not {}", who.role);
+        let hint = "ask an admin for a token";
+        return Err(Problem::new(StatusCode::FORBIDDEN, "not-authorised", what, hint).into());
+    }
+
     let body = html! {
         h1 { "Make a join token" }
         p.lead { "With it PCs join the grid, or the machines of people who submit jobs." }
@@ -65,14 +71,14 @@ pub(crate) async fn token_form(who: LoggedIn, headers: HeaderMap) -> Response {
             p.actions { button.go { "Make the token" } a.action href=(ADMIN) { "No, go back" } }
         }
     };
-    HtmlPage {
+    Ok(HtmlPage {
         title: "make a token".to_owned(),
         who: &who,
         place: ADMIN,
         renewal: Renewal::Never,
         body,
     }
-    .answer(&headers)
+    .answer(&headers))
 }
 
 pub(crate) async fn make_token(

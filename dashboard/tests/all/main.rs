@@ -7,11 +7,12 @@ use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
 use common::IdSet;
 use common::text::acts;
+use common::token::Role;
 use common::wire::client::Submission;
 use tower::ServiceExt;
 use uuid::Uuid;
 
-use door::{Memory, PAGES, Size, fetch, pages};
+use door::{Memory, PAGES, Size, fetch, pages, pages_for};
 
 /// A large office: a million tasks in 200 jobs, and 10,000 hosts.
 const LARGE: Size = Size {
@@ -306,6 +307,19 @@ async fn answers_to_forms_and_forms_and_errors_stay_as_they_are() {
         assert!(text.contains(words), "{path}: {text}");
         assert_eq!(renewal(&text), (false, false), "{path}: {text}");
     }
+}
+
+#[tokio::test]
+async fn only_an_admin_sees_the_form_that_makes_a_token() {
+    let grid = Memory::new(SMALL);
+    let (status, _, text) = fetch(&pages_for(&grid, Role::Client), "/admin/token", "").await;
+    assert_eq!(status, StatusCode::FORBIDDEN, "{text}");
+    assert!(text.contains("needs the role admin"), "{text}");
+    assert!(!text.contains("<form"), "{text}");
+
+    let (status, _, text) = fetch(&pages(&grid), "/admin/token", "").await;
+    assert_eq!(status, StatusCode::OK, "{text}");
+    assert!(text.contains("<form"), "{text}");
 }
 
 #[tokio::test]

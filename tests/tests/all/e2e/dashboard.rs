@@ -360,6 +360,7 @@ fn a_token_lets_a_browser_in_at_the_master_and_a_revoked_one_does_not() {
     let now = browser.get("/").expect(200);
     assert!(now.text().contains("No PC has joined"), "{}", now.text());
     browser.get("/admin").expect(403);
+    browser.get("/admin/token").expect(403);
     // The cookie of a page of another site changes nothing.
     browser
         .send("POST", "/jobs/1/cancel", Some(b""))
