@@ -38,7 +38,7 @@ impl UnconfirmedResults {
     ) -> Result<Self, Failure> {
         let mut found = Self::default();
         let quorum = session.work(job).await?.map(|work| work.rules.quorum);
-        let Some(quorum) = quorum.filter(|quorum| quorum.compares()) else {
+        let Some(quorum) = quorum.filter(common::job::Quorum::compares) else {
             return Ok(found);
         };
 
