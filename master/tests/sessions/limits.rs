@@ -61,6 +61,19 @@ async fn a_user_has_so_many_unsettled_jobs_and_no_more_and_others_have_theirs() 
     submit(&client, 4, &noops(1)).await.unwrap();
 }
 
+/// A master, its admin, and a job of theirs that was cancelled.
+async fn with_a_settled_job() -> (Master, Client, JobId) {
+    let master = Master::start().await;
+    let client = master.admin().await;
+    let (settled, _) = submit(&client, 1, &noops(1)).await.unwrap();
+    let cancel = Request::Cancel {
+        jobs: Selector::Last,
+        tasks: None,
+    };
+    client.ask(&cancel).await.unwrap();
+    (master, client, settled)
+}
+
 /// Stops the master, damages what its store has of jobs, and starts it again with these settings.
 async fn goes_on_damaged(master: &mut Master, damage: &str, settings: fn(&mut Config)) {
     master.stop().await;
@@ -76,14 +89,7 @@ async fn of_a_settled_job_that_goes_before_another_one_only_the_state_is_read() 
     if database::is_used() {
         return; // There is no file to damage.
     }
-    let mut master = Master::start().await;
-    let client = master.admin().await;
-    let (settled, _) = submit(&client, 1, &noops(1)).await.unwrap();
-    let cancel = Request::Cancel {
-        jobs: Selector::Last,
-        tasks: None,
-    };
-    client.ask(&cancel).await.unwrap();
+    let (mut master, _client, settled) = with_a_settled_job().await;
 
     // A master that reads the spec of the settled job in its core ends.
     let damage = format!("UPDATE job SET spec = x'FF' WHERE id = {settled}");
@@ -180,14 +186,7 @@ async fn a_settled_job_for_which_there_is_no_room_is_refused_before_it_is_loaded
     if database::is_used() {
         return; // There is no file to damage.
     }
-    let mut master = Master::start().await;
-    let client = master.admin().await;
-    let (settled, _) = submit(&client, 1, &noops(1)).await.unwrap();
-    let cancel = Request::Cancel {
-        jobs: Selector::Last,
-        tasks: None,
-    };
-    client.ask(&cancel).await.unwrap();
+    let (mut master, client, settled) = with_a_settled_job().await;
     for id in 2..=4 {
         submit(&client, id, &noops(1)).await.unwrap();
     }
