@@ -32,7 +32,7 @@ static KEPT_BODIES: LazyLock<Gate> = LazyLock::new(|| Gate::new(32, 4));
 
 /// A body that was read as a whole.
 pub(crate) struct WholeBody {
-    /// What was sent.
+    /// The bytes that were sent.
     pub(crate) bytes: Bytes,
     /// The turn of a large one, to be given back once what was made of it takes no memory any more.
     pub(crate) turn: Option<BodyTurn>,

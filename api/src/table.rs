@@ -97,7 +97,7 @@ impl<T: DeserializeOwned + JsonSchema + Send + 'static> Sent for JsonBody<T> {
 
 /// A body of JSON of which much is made.
 pub(crate) struct LargeJsonBody<T> {
-    /// What was read.
+    /// The fields that were read.
     pub(crate) fields: T,
     /// The turn of a large one, to be given back once the memory is free again.
     pub(crate) turn: Option<BodyTurn>,

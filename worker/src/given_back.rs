@@ -26,7 +26,7 @@ const AGAIN: &str = "given back before, perhaps unheard";
 pub(crate) struct UnheardReturns {
     /// Each with the number of answered heartbeats by which the master knows of it.
     all: BTreeMap<AttemptId, (Spent, u64)>,
-    /// What those held that are given back for memory; `None` where nobody could tell. The worker's next run does not know it.
+    /// The bytes that attempts held which are given back for memory; `None` where nobody could tell. The worker's next run does not know it.
     weighed: BTreeMap<AttemptId, Option<u64>>,
     /// The numbers of heartbeats that were sent and answered over this connection. One answer may
     /// stand for several heartbeats.
@@ -173,7 +173,7 @@ mod tests {
         unheard
     }
 
-    /// What is said over a new connection.
+    /// Returns the messages that are sent again over a new connection.
     fn says_again(unheard: &mut UnheardReturns, weighs: bool) -> Vec<ToMaster> {
         unheard.connects();
         unheard.said_again(weighs)

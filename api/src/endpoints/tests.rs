@@ -1,4 +1,4 @@
-//! What endpoints ask of a grid that has very many of something.
+//! Endpoints of a grid that has very many hosts or tasks: how much they ask of it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

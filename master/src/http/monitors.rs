@@ -81,7 +81,7 @@ enum CoreHealth {
     Waits,
 }
 
-/// What monitors ask.
+/// The answers that are shared by all monitors which ask at about the same time.
 struct Monitors {
     state: Arc<SessionContext>,
     health: FreshAnswer<CoreHealth>,

@@ -160,7 +160,7 @@ async fn hash_of(mut pieces: Receiver<Result<Bytes, Refusal>>) -> Result<BlobHas
     Ok(BlobHash(*hasher.finalize().as_bytes()))
 }
 
-/// What is wrong with a bucket that does not answer as it should.
+/// Returns the fault of a bucket that does not answer as it should.
 fn away(error: &BucketError) -> Fault {
     let hint = error.fault.hint().to_owned();
     let what = error.to_string();

@@ -1,4 +1,4 @@
-//! What becomes of attempts that a worker gives back since memory is short.
+//! Attempts that a worker gives back since memory is short.
 
 use common::host::YieldReason;
 use common::needs::Capacity;

@@ -84,6 +84,37 @@ impl Worker {
     }
 }
 
+/// A master whose only host was offered a program.
+struct OfferedHost {
+    master: Master,
+    admin: Client,
+    pc: Identity,
+    worker: Worker,
+    update: SignedUpdate,
+    hash: BlobHash,
+}
+
+impl OfferedHost {
+    async fn start() -> Self {
+        let master = Master::start().await;
+        let admin = master.admin().await;
+        let (update, hash) = signed(&admin, b"a program").await;
+        let pc = master.enrol(Role::Worker, "pc").await;
+        let mut worker = master.worker(&pc, Vec::new()).await;
+        order(&admin, start(update.clone())).await;
+        worker.program().await;
+
+        Self {
+            master,
+            admin,
+            pc,
+            worker,
+            update,
+            hash,
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_comes_when_a_rollout_is_done_is_offered_it_until_it_is_stopped() {
     let master = Master::start().await;
@@ -115,13 +146,14 @@ async fn a_host_that_comes_when_a_rollout_is_done_is_offered_it_until_it_is_stop
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_connects_again_is_asked_whether_it_still_runs_the_program() {
-    let master = Master::start().await;
-    let admin = master.admin().await;
-    let (update, hash) = signed(&admin, b"a program").await;
-    let pc = master.enrol(Role::Worker, "pc").await;
-    let mut worker = master.worker(&pc, Vec::new()).await;
-    order(&admin, start(update.clone())).await;
-    worker.program().await;
+    let OfferedHost {
+        master,
+        admin,
+        pc,
+        mut worker,
+        update,
+        hash,
+    } = OfferedHost::start().await;
     worker.says(hash, UpdateStanding::Runs).await;
     until(&admin, |rollout| rollout.state == "done").await;
 
@@ -134,13 +166,14 @@ async fn a_host_that_connects_again_is_asked_whether_it_still_runs_the_program()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_is_switched_off_while_tasks_hold_it_is_offered_the_program_again() {
-    let master = Master::start().await;
-    let admin = master.admin().await;
-    let (update, hash) = signed(&admin, b"a program").await;
-    let pc = master.enrol(Role::Worker, "pc").await;
-    let mut worker = master.worker(&pc, Vec::new()).await;
-    order(&admin, start(update.clone())).await;
-    worker.program().await;
+    let OfferedHost {
+        master,
+        admin,
+        pc,
+        mut worker,
+        update,
+        hash,
+    } = OfferedHost::start().await;
     worker.says(hash, UpdateStanding::Ready).await;
     worker.control.tx.send(&ToMaster::Closing).await.unwrap();
     until(&admin, |rollout| rollout.hosts[0].state == "ready").await;

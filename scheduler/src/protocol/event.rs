@@ -382,7 +382,7 @@ pub struct RestoredProgress {
     /// The time at which the bag's deadline was promised, or promised anew, and the completion
     /// predicted then; `None` where that is not known.
     pub promised: Option<(Time, Time)>,
-    /// What some of its finished tasks took; of more tasks than are of use for a mean only some are listed.
+    /// The run times of finished tasks: of the last ones only, where more finished than are of use for a mean.
     pub runs: Vec<EarlierRun>,
 }
 

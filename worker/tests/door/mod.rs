@@ -37,7 +37,7 @@ pub(crate) struct Master {
     pub(crate) dir: tempfile::TempDir,
     pub(crate) identity: Identity,
     pub(crate) blobs: BlobStore,
-    /// So many further fetches are answered as by a master whose storage is away.
+    /// The number of further fetches that are answered as by a master whose storage is away.
     pub(crate) away: Arc<AtomicU32>,
     pub(crate) sessions: mpsc::UnboundedReceiver<(quinn::Connection, Channel)>,
 }

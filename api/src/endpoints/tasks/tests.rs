@@ -73,7 +73,7 @@ impl Door for OneTask {
     }
 }
 
-/// What the task left in the end.
+/// The answer with the output that the task left in the end.
 fn left(text: &str, removed: bool) -> Result<Reply, Refusal> {
     let stream = |text: &str| Stream {
         content: Content::Inline(text.as_bytes().to_vec()),

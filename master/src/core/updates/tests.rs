@@ -123,7 +123,7 @@ fn core_of_ready(dir: &std::path::Path, hosts: u32, version: u16) -> Core {
     core
 }
 
-/// What has become of the program on a host, by memory and by the store.
+/// The progress of the program on a host, which memory and the store have alike.
 fn progress_of(core: &Core, id: HostId) -> HostProgress {
     let progress = core.updates.rollouts[PLATFORM].hosts[&id].clone();
     let rows = core.store.rollout_hosts().unwrap();

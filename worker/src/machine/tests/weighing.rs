@@ -155,7 +155,7 @@ fn dies(world: &mut World, index: u32) -> Vec<Action> {
     said
 }
 
-/// What the master is told of an attempt that is given back for memory.
+/// The actions that tell the master of an attempt which is given back for memory.
 fn given_back(index: u32, held: Option<u64>) -> [Action; 2] {
     let why = "the owner's programs need the memory".to_owned();
     [
