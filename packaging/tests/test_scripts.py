@@ -108,4 +108,4 @@ class Ansible(unittest.TestCase):
         removed = [line.strip().removeprefix("- ") for line in tasks.splitlines() if line.strip().startswith("- /")]
         self.assertIn("/etc/deskgrid/join.toml", removed)
         for path in removed:
-            self.assertRegex(path, "/(worker|join|site)[^/]*$")
+            self.assertRegex(path, "/((worker|join|site)[^/]*|deskgrid-worker)$")
