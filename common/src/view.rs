@@ -370,6 +370,15 @@ impl TaskView {
             .or(live)
             .or(self.attempts.last())
     }
+
+    /// Whether no result of it counts yet and its newest one has to agree with others first, or had
+    /// to when it failed or was cancelled.
+    pub fn is_unconfirmed(&self) -> bool {
+        let mut attempts = self.attempts.iter();
+        let newest = attempts.rfind(|attempt| !attempt.state.live());
+        self.state != TaskState::Finished
+            && newest.is_some_and(|attempt| attempt.belief == Some(Belief::Open))
+    }
 }
 
 /// An attempt.
@@ -381,7 +390,8 @@ pub struct AttemptView {
     pub host: String,
     /// Its state.
     pub state: AttemptState,
-    /// Whether it is a copy: started while another attempt of its task was alive.
+    /// Whether it is a copy: started while another attempt of its task was alive, and not to bring
+    /// another result that is compared.
     pub duplicate: bool,
     /// The time at which it was assigned to its host.
     pub assigned: Time,
@@ -595,6 +605,22 @@ pub struct WorkView {
     pub checkpoint: Option<Span>,
     /// The rules.
     pub rules: Rules,
+}
+
+impl WorkView {
+    /// Returns that of tasks that run nothing, under these rules.
+    pub fn empty(rules: Rules) -> Self {
+        Self {
+            command: Vec::new(),
+            env: Vec::new(),
+            stdin: None,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            cut: 0,
+            checkpoint: None,
+            rules,
+        }
+    }
 }
 
 /// The recorded availability of a host, or a part of it.

@@ -8,7 +8,7 @@ use common::attempt::Stream;
 use common::selector::Selector;
 use common::text::{ShownOutput, printable};
 use common::units::Bytes;
-use common::view::{AttemptView, OutputView, TaskView};
+use common::view::{AttemptView, OutputView, TaskState, TaskView};
 use common::{IdSet, TaskId};
 use maud::{Markup, html};
 
@@ -49,6 +49,7 @@ pub(crate) async fn page(
             @if let Some(item) = &view.item { " · item " code { (shortened(item, ITEM)) } }
         }
         @if let Some(why) = why { p.sentence { (why) } }
+        @if output.is_some() && view.is_unconfirmed() { p.sentence { (unconfirmed(view.state)) } }
         @if let Some(picture) = timeline(std::slice::from_ref(&view)) { (picture) }
         (attempts(&view))
         (written(&grid, &view, output.as_ref()).await?)
@@ -62,6 +63,16 @@ pub(crate) async fn page(
         body,
     }
     .answer(&headers))
+}
+
+/// Says that what is shown is of a result that others have not confirmed.
+fn unconfirmed(state: TaskState) -> &'static str {
+    match state {
+        TaskState::Failed | TaskState::Cancelled => {
+            "What is shown below is of one of its results, with which not enough others agreed."
+        }
+        _ => "What is shown below is of one of its results, which have to agree first.",
+    }
 }
 
 fn attempts(task: &TaskView) -> Markup {

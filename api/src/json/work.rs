@@ -93,19 +93,11 @@ mod tests {
     #[test]
     fn the_way_of_comparing_is_said_where_results_are_compared() {
         let said = |quorum| {
-            let work = WorkView {
-                command: vec!["run".to_owned()],
-                env: Vec::new(),
-                stdin: None,
-                inputs: Vec::new(),
-                outputs: Vec::new(),
-                cut: 0,
-                checkpoint: None,
-                rules: Rules {
-                    quorum,
-                    ..Rules::default()
-                },
+            let rules = Rules {
+                quorum,
+                ..Rules::default()
             };
+            let work = WorkView::empty(rules);
             let document = serde_json::to_value(work.json()).unwrap();
             ["results", "compare", "adaptive"].map(|name| document[name].to_string())
         };

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::time::Duration;
 
 use clap::Args;
 use common::text::plural;
 use common::view::{CounterView, PromiseView, QualityView};
 use common::wire::client::Request;
-use common::{After, HostId, IdSet, JobId, RequestId};
+use common::{After, HostId, IdSet, JobId, RequestId, Span};
 use uuid::Uuid;
 
 use super::Context;
@@ -346,7 +347,7 @@ fn promised(view: &PromiseView) -> String {
 fn not_promised(counter: &CounterView) -> Failure {
     let mut hint = Vec::new();
     if let Some((_, span)) = counter.earliest {
-        hint.push(format!("--deadline {}s for all of it", span.secs().ceil()));
+        hint.push(format!("--deadline {} for all of it", from_now(span)));
     }
     if !counter.fits.is_empty() {
         hint.push(format!("only the tasks {} by this deadline", counter.fits));
@@ -358,6 +359,13 @@ fn not_promised(counter: &CounterView) -> Failure {
         hint.join(", or ")
     };
     Failure::new(Exit::Refused, "not-admitted", "the job is not taken", hint).because(&counter.why)
+}
+
+/// Returns the value of `--deadline` for at least this time from now, to the second, as people write it: `1h23m5s`.
+fn from_now(span: Span) -> String {
+    let seconds = Duration::from_secs(span.secs().ceil() as u64);
+    let said = humantime::format_duration(seconds).to_string();
+    said.replace(' ', "")
 }
 
 /// Shows that a job was not admitted. This is an answer: scripts get it in the shape of a
@@ -399,6 +407,7 @@ pub(crate) fn new_request() -> RequestId {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::value::Deadline;
 
     #[test]
     fn a_quorum_of_more_results_than_there_are_owners_is_pointed_out() {
@@ -417,6 +426,15 @@ mod tests {
         let one = said(2, &[Some("ann"), Some("ann")]).expect("a warning");
         assert!(one.contains("belong to 1 owner ("), "{one}");
         assert_eq!(said(5, &[]), None, "hosts will join");
+    }
+
+    #[test]
+    fn the_earliest_deadline_is_said_as_people_write_one() {
+        for (secs, said) in [(0.2, "1s"), (3_600.0, "1h"), (148_612.4, "1day17h16m53s")] {
+            let text = from_now(Span::from_secs_f64(secs));
+            assert_eq!(text, said);
+            assert!(text.parse::<Deadline>().is_ok(), "{text}");
+        }
     }
 
     #[test]

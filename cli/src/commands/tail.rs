@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::Context;
 use super::cat::{note_removed, written};
+use super::unconfirmed::UnconfirmedResults;
 use crate::args::OutputMode;
 use crate::args::job::StreamName;
 use crate::args::value::{OneJob, OneTask};
@@ -208,12 +209,26 @@ impl Tail<'_> {
         Ok(())
     }
 
+    /// Says that the result was not confirmed by others, if it was to be.
+    async fn note_unconfirmed(&self, session: &Session) -> Result<(), Failure> {
+        let TaskId { job, index } = self.task;
+        let this = IdSet::from_range(index, index);
+        let found = UnconfirmedResults::of(session, job, &Selector::Ids(this.clone())).await?;
+        for line in found.notes(job, &this) {
+            note(&line);
+        }
+        Ok(())
+    }
+
     /// Prints what the result of the settled task has beyond what was printed.
     async fn rest(&mut self, session: &Session) -> Result<(), Failure> {
         let this = Selector::Ids(IdSet::from_range(self.task.index, self.task.index));
         let outputs = session.outputs(self.task.job, this).await?;
         note_removed(session, &outputs).await?;
         self.note_cancelled(session).await?;
+        if !outputs.is_empty() {
+            self.note_unconfirmed(session).await?;
+        }
 
         for output in &outputs {
             let (bytes, _) = written(session, output, self.stream).await?;

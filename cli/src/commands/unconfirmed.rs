@@ -2,7 +2,7 @@
 
 use common::job::Compare;
 use common::selector::Selector;
-use common::view::{Belief, TaskState, TaskView};
+use common::view::TaskState;
 use common::{IdSet, JobId, TaskId};
 
 use crate::failure::Failure;
@@ -17,13 +17,6 @@ pub(super) struct UnconfirmedResults {
     over: IdSet,
     /// Whether a program of the user's says which results agree.
     by_program: bool,
-}
-
-/// Whether the newest result of a task has to agree with others.
-pub(super) fn is_open(view: &TaskView) -> bool {
-    let mut attempts = view.attempts.iter();
-    let newest = attempts.rfind(|attempt| !attempt.state.live());
-    newest.is_some_and(|attempt| attempt.belief == Some(Belief::Open))
 }
 
 impl UnconfirmedResults {
@@ -51,7 +44,7 @@ impl UnconfirmedResults {
             if page.is_empty() {
                 return Ok(found);
             }
-            for view in page.iter().filter(|view| is_open(view)) {
+            for view in page.iter().filter(|view| view.is_unconfirmed()) {
                 match view.state {
                     TaskState::Failed | TaskState::Cancelled => found.over.insert(view.task.index),
                     _ => found.open.insert(view.task.index),

@@ -96,17 +96,7 @@ mod tests {
                 quorum,
                 ..Rules::default()
             };
-            let work = WorkView {
-                command: Vec::new(),
-                env: Vec::new(),
-                stdin: None,
-                inputs: Vec::new(),
-                outputs: Vec::new(),
-                cut: 0,
-                checkpoint: None,
-                rules,
-            };
-            settings(&work, false)
+            settings(&WorkView::empty(rules), false)
         };
 
         assert_eq!(said(1, false, "bytes"), None);

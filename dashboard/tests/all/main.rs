@@ -179,6 +179,17 @@ async fn hostile_names_and_outputs_are_text_on_every_page() {
 }
 
 #[tokio::test]
+async fn what_a_task_shows_of_a_result_that_others_did_not_confirm_is_said_to_be_that() {
+    let pages = pages(&Memory::new(LARGE));
+    for (task, open) in [(1, false), (2, true)] {
+        let (status, _, text) = fetch(&pages, &format!("/jobs/1/tasks/{task}"), "").await;
+        assert_eq!(status, StatusCode::OK, "{text}");
+        let says = text.contains("with which not enough others agreed");
+        assert_eq!(says, open, "{text}");
+    }
+}
+
+#[tokio::test]
 async fn hosts_that_are_gone_are_counted_nowhere_and_listed_apart() {
     let size = Size {
         hosts: 9,

@@ -138,7 +138,7 @@ impl Viewer {
             Some(channel) => self.pass_on(asker, channel, (attempt, host), tx).await?,
             None => {
                 let why = format!(
-                    "its host {host} does not answer now, which may be since eight others look at its tasks' output"
+                    "its host {host} does not answer now: it is not connected, or eight others look at its tasks' output"
                 );
                 self.wait(asker, why, tx).await?;
             }

@@ -162,6 +162,15 @@ impl Job {
             .chain(self.wishes.all().into_iter().map(|(index, ..)| index))
             .collect()
     }
+
+    /// Returns those of the tasks that have results of which two do not agree.
+    pub(crate) fn differing(&self, tasks: &IdSet) -> IdSet {
+        let differs = |index: &u32| {
+            let question = self.records.get(index).and_then(|it| it.question.as_ref());
+            question.is_some_and(|question| question.ballot.differs())
+        };
+        tasks.iter().filter(differs).collect()
+    }
 }
 
 impl Starter<'_> {

@@ -679,7 +679,7 @@ impl Starter<'_> {
         }
 
         let host = self.hosts.table.at_mut(&id)?;
-        let attempt = job.begin(index, (id, host.speed), primary, self.incarnation)?;
+        let attempt = job.begin(index, (id, host.speed), primary, &why, self.incarnation)?;
         let duplicate = why.is_duplicate();
         let limit = job.limit(index, host).into_iter().chain(self.most).min();
         let load = HostAttempt {

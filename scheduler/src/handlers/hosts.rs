@@ -251,7 +251,11 @@ impl Scheduler {
         job.stir();
         let load = HostAttempt {
             takes: job.demand,
-            ..HostAttempt::found(self.now, duplicate, host.beat)
+            ..HostAttempt::found(
+                self.now,
+                duplicate && !job.rules.quorum.compares(),
+                host.beat,
+            )
         };
         host.books.find_there(attempt, load);
         host.excused = true;

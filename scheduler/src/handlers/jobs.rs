@@ -272,11 +272,12 @@ impl Scheduler {
                 Phase::Queued
             };
 
+            let compares = job.rules.quorum.compares();
             let duplicate = !record.live.is_empty();
             let load = HostAttempt {
                 phase,
                 takes: job.demand,
-                ..HostAttempt::found(now, duplicate, host.beat)
+                ..HostAttempt::found(now, duplicate && !compares, host.beat)
             };
             host.books.find_there(attempt, load);
             host.excused = true;

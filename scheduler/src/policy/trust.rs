@@ -122,6 +122,16 @@ impl Ballot {
         counted.len()
     }
 
+    /// Whether two results were compared and do not agree.
+    pub fn differs(&self) -> bool {
+        let compared = || self.votes.iter().filter(|vote| vote.compared);
+        let apart = |one: &Vote, other: &Vote| {
+            let number = other.attempt.number;
+            number != one.attempt.number && !one.agrees.contains(&number)
+        };
+        compared().any(|one| compared().any(|other| apart(one, other)))
+    }
+
     /// Returns the largest number of parties that agree with one result.
     pub fn lead(&self) -> usize {
         self.votes

@@ -288,9 +288,19 @@ pub enum StartReason {
 
 impl StartReason {
     /// Whether the attempt counts as a duplicate: one that takes the place of attempts of whose hosts
-    /// nothing is heard (`CopyReason::Suspect`) does not, unless one of them comes back.
+    /// nothing is heard (`CopyReason::Suspect`) does not, unless one of them comes back; nor does one
+    /// that is to bring another result ([`Self::is_another_result`]).
     pub fn is_duplicate(&self) -> bool {
-        matches!(self, StartReason::Duplicate(_, why) if *why != CopyReason::Suspect)
+        let suspect = matches!(self, StartReason::Duplicate(_, CopyReason::Suspect));
+        matches!(self, StartReason::Duplicate(..)) && !suspect && !self.is_another_result()
+    }
+
+    /// Whether the attempt is to bring another result of a job whose results are compared.
+    pub fn is_another_result(&self) -> bool {
+        matches!(
+            self,
+            StartReason::AnotherResult(_) | StartReason::Duplicate(_, CopyReason::Quorum(_))
+        )
     }
 }
 
@@ -495,6 +505,9 @@ impl fmt::Display for StartReason {
             }
             StartReason::AnotherResult(n) => {
                 write!(f, "another result, since too few of {n} agree")
+            }
+            StartReason::Duplicate(n, why @ CopyReason::Quorum(_)) => {
+                write!(f, "beside attempt {n}, {why}")
             }
             StartReason::Duplicate(n, why) if !self.is_duplicate() => {
                 write!(f, "in place of attempt {n}, {why}")

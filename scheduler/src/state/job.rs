@@ -634,12 +634,14 @@ impl Job {
         }
     }
 
-    /// Puts a live attempt on the task's record and counts it.
+    /// Puts a live attempt on the task's record and counts it. Another result for a comparison is
+    /// no duplicate of the attempts that live.
     pub(crate) fn begin(
         &mut self,
         index: u32,
         (host, speed): (HostId, Speed),
         primary: bool,
+        why: &StartReason,
         incarnation: Incarnation,
     ) -> Option<AttemptId> {
         let record = self.records.at_mut(&index)?;
@@ -647,7 +649,7 @@ impl Job {
         self.attempts += 1;
         if record.is_silent() {
             record.live.iter_mut().for_each(|copy| copy.replaced = true);
-        } else {
+        } else if !why.is_another_result() {
             self.duplicates += u64::from(!record.live.is_empty());
         }
 

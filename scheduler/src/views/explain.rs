@@ -452,14 +452,20 @@ impl Scheduler {
         let size = job.rules.quorum.size;
         let why =
             format!("another result from a host of another owner is wanted, until {size} agree");
+        let none_left = "; no such host takes work now, or will once its owner leaves";
         let stuck = self.without_owners(job);
         opinions.subtract(&stuck);
-        let none_left =
-            format!("{why}; no such host takes work now, or will once its owner leaves");
-        let all = [(why, opinions), (none_left, stuck)];
-        all.into_iter()
-            .filter(|(_, tasks)| !tasks.is_empty())
-            .collect()
+
+        let mut all = Vec::new();
+        for (tasks, end) in [(opinions, ""), (stuck, none_left)] {
+            let differing = job.differing(&tasks);
+            let mut others = tasks;
+            others.subtract(&differing);
+            all.push((format!("{why}{end}"), others));
+            all.push((format!("the results so far differ; {why}{end}"), differing));
+        }
+        all.retain(|(_, tasks)| !tasks.is_empty());
+        all
     }
 
     /// Returns the hosts or ranks that a gang waits for, in words.

@@ -330,6 +330,32 @@ fn two_owners_hosts_get_each_task_at_once_and_the_third_none() {
 }
 
 #[test]
+fn another_result_that_is_wanted_is_no_duplicate_of_the_one_under_way() {
+    let mut court = Court::new(1, 2, false);
+    court.host(1, 1, 0);
+    court.host(2, 2, 0);
+    assert_eq!(court.live.len(), 2, "both results are under way together");
+    assert_eq!(court.scheduler.job_attempts(JOB), Some((2, 0)));
+}
+
+#[test]
+fn a_task_whose_results_differ_says_so_while_it_waits_for_another_owner() {
+    let mut court = Court::new(1, 2, false);
+    court.host(1, 1, 0);
+    court.host(2, 2, 0);
+    court.delivers(1, 7);
+    let said = |court: &Court| {
+        let why = court.scheduler.explain(JOB).expect("the job is there");
+        let mut words = why.tasks.into_iter().map(|(why, _)| why);
+        words.any(|why| why.starts_with("the results so far differ; another result"))
+    };
+    assert!(!said(&court), "one result differs from none");
+
+    court.delivers(2, 8);
+    assert!(said(&court));
+}
+
+#[test]
 fn hosts_of_one_owner_never_confirm_each_other() {
     let mut court = Court::new(1, 2, false);
     court.host(1, 1, 0);

@@ -10,7 +10,6 @@ use common::view::{JobView, TaskState, TaskView};
 use common::{IdSet, TaskId};
 
 use super::MOST_NOTES;
-use crate::commands::unconfirmed::is_open;
 use crate::failure::{Exit, Failure};
 use crate::session::Session;
 
@@ -63,7 +62,7 @@ impl UnfinishedTasks {
     fn add(&mut self, view: &TaskView) {
         let index = view.task.index;
         self.states.entry(view.state).or_default().insert(index);
-        if is_open(view) {
+        if view.is_unconfirmed() {
             self.compared.insert(index);
         }
     }

@@ -377,11 +377,12 @@ impl Asker {
             Selector::Labelled(labels) if picked.is_empty() => return Err(no_label(labels)),
             Selector::All | Selector::Labelled(_) | Selector::Beyond(_) => None,
             Selector::Last if picked.is_empty() => {
-                return Err(refuse(
-                    RefusalCode::NotFound,
-                    "there is no job yet",
-                    "submit one: deskgrid submit -- COMMAND",
-                ));
+                let none = match self.role {
+                    Role::Admin => "there is no job yet",
+                    _ => "you have no job yet",
+                };
+                let hint = "submit one: deskgrid submit -- COMMAND";
+                return Err(refuse(RefusalCode::NotFound, none, hint));
             }
             Selector::Last => None,
         };

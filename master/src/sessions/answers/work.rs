@@ -20,16 +20,7 @@ impl Asker {
 }
 
 fn work(spec: &JobSpec) -> WorkView {
-    let mut view = WorkView {
-        command: Vec::new(),
-        env: Vec::new(),
-        stdin: None,
-        inputs: Vec::new(),
-        outputs: Vec::new(),
-        cut: 0,
-        checkpoint: None,
-        rules: spec.rules.clone(),
-    };
+    let mut view = WorkView::empty(spec.rules.clone());
     let Some(command) = spec.work.command() else {
         return view;
     };

@@ -142,6 +142,14 @@ fn numbers_that_are_close_agree_and_other_results_end_the_task() {
             .is_some_and(|why| why.contains("too few of them agree")),
         "{task}"
     );
+    for way in [&["--follow"][..], &[]] {
+        let shown = grid.deskgrid([&["job", "cat", &bag, "stdout"], way].concat());
+        let told = shown.expect_code(0).stderr;
+        assert!(
+            told.contains("with which not enough others agreed"),
+            "{told}"
+        );
+    }
 
     grid.deskgrid(["submit", "--quorum", "9", "--", "true"])
         .expect_code(2);
