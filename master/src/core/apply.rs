@@ -2,6 +2,7 @@
 
 use common::attempt::Outcome;
 use common::event::GridEvent;
+use common::text::plural;
 use common::view::{AttemptState, JobState, TaskState};
 use common::{AttemptId, HostId, IdSet, JobId, Span, TaskId};
 use scheduler::effect::{CancelReason, EndReason, Settled, StartReason, Verdict};
@@ -363,6 +364,10 @@ impl Core {
             Settled::CrowdedOut(n) => format!(
                 "hosts gave it back {n} times, since they were short of memory while it was suspended; with --needs \
                  mem=SIZE it goes only to hosts that lend as much, and --max-losses bounds such returns"
+            ),
+            Settled::FailedTooOften(n) => format!(
+                "{} failed, more than its retries allow, and what went on beside did not finish it",
+                plural(u64::from(*n), "attempt")
             ),
         };
 

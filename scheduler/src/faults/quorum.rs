@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use common::job::Rules;
 use common::{AttemptId, HostId, IdSet, JobId, TaskId};
 
 use crate::handlers::dispatch::Starter;
@@ -12,6 +13,7 @@ use crate::policy::replication::{CopyPurpose, Urgency};
 use crate::policy::trust::{MOST_RESULTS, TRUSTED_FROM, audited};
 use crate::protocol::effect::{CopyReason, Effect, EndReason, Judgement, Settled};
 use crate::protocol::event::RestoredProgress;
+use crate::state::blame::UNSTARTED;
 use crate::state::host::Hosts;
 use crate::state::job::{Job, TaskRecord};
 use crate::state::question::OpenVotes;
@@ -32,11 +34,15 @@ impl TaskRecord {
 
 impl Job {
     /// Returns the number of further attempts of a task that are needed, held up ones not counted
-    /// as live.
-    fn results_missing(record: &TaskRecord) -> usize {
+    /// as live; 0 for a task that failed or was lost too often to be started once more.
+    fn results_missing(record: &TaskRecord, rules: &Rules) -> usize {
         let Some(OpenVotes { ballot, wanted }) = record.question.as_deref() else {
             return 0;
         };
+        if record.is_spent(rules) {
+            return 0;
+        }
+
         let enough = ballot.votes().len() >= MOST_RESULTS.saturating_mul(*wanted) as usize;
         let missing = if enough { 0 } else { ballot.missing(*wanted) };
         missing.saturating_sub(
@@ -55,7 +61,9 @@ impl Job {
             return;
         };
         let most = max_copies.max(self.rules.quorum.size) as usize;
-        let missing = Self::results_missing(record) > 0 && record.live.len() < most;
+        // One that few hosts could start is tried again once nothing else is under way.
+        let may_start = record.live.len() < most && record.unstarted < UNSTARTED;
+        let missing = may_start && Self::results_missing(record, &self.rules) > 0;
 
         match record.live.first() {
             Some(first) if missing => {
@@ -107,7 +115,8 @@ impl Job {
     fn begun_opinions_due(&self) -> impl Iterator<Item = (u32, usize)> {
         self.records.iter().map(|(index, record)| {
             let next = usize::from(self.requeued.contains(index));
-            (index, Self::results_missing(record).saturating_sub(next))
+            let missing = Self::results_missing(record, &self.rules);
+            (index, missing.saturating_sub(next))
         })
     }
 
@@ -383,7 +392,7 @@ impl Scheduler {
     }
 
     /// Settles a task's ballot if possible: enough results agree, more are wanted, or there is no
-    /// hope. `after` is the latest result.
+    /// hope, also since the task's retries are used up. `after` is the latest result.
     fn settle_question(&mut self, after: AttemptId, fx: &mut Vec<Effect>) {
         let task = after.task;
         let Some(job) = self.jobs.table.get_mut(&task.job) else {
@@ -401,14 +410,15 @@ impl Scheduler {
         if let Some((counts, agreeing)) = question.ballot.winner(size) {
             return self.conclude(counts, &agreeing, fx);
         }
-        if record.live.is_empty()
-            && question.ballot.pending() == 0
-            && results >= MOST_RESULTS.saturating_mul(size) as usize
-        {
+        if record.live.is_empty() && question.ballot.pending() == 0 {
+            let enough = results >= MOST_RESULTS.saturating_mul(size) as usize;
             let most = u32::try_from(results).unwrap_or(u32::MAX);
-            return self.give_up(task, Settled::NoQuorum(most), fx);
+            let none = enough.then_some(Settled::NoQuorum(most));
+            if let Some(settled) = none.or_else(|| record.spent(&job.rules)) {
+                return self.give_up(task, settled, fx);
+            }
         }
-        if record.live.is_empty() && Job::results_missing(record) > 0 {
+        if record.live.is_empty() && Job::results_missing(record, &job.rules) > 0 {
             job.requeue(task.index, (after.number, false));
         }
 

@@ -27,12 +27,14 @@ impl OwnersLeft {
     }
 
     /// Whether a task has results or live attempts, and wants more beside them than these owners can give.
-    fn lacked_by(&self, record: &TaskRecord, hosts: &Hosts) -> bool {
+    fn lacked_by(&self, record: &TaskRecord, rules: &Rules, hosts: &Hosts) -> bool {
         let Some(question) = record.question.as_deref() else {
             return false;
         };
         let votes = question.ballot.votes();
-        if votes.len() >= MOST_RESULTS.saturating_mul(question.wanted) as usize {
+        if record.is_spent(rules)
+            || votes.len() >= MOST_RESULTS.saturating_mul(question.wanted) as usize
+        {
             return false;
         }
 
@@ -83,7 +85,7 @@ impl Scheduler {
             return true;
         }
         let mut records = job.records.values();
-        records.any(|record| owners.lacked_by(record, &self.hosts))
+        records.any(|record| owners.lacked_by(record, &job.rules, &self.hosts))
     }
 
     /// Returns the tasks with results or live attempts that want more results than there are owners
@@ -91,7 +93,8 @@ impl Scheduler {
     pub(crate) fn without_owners(&self, job: &Job) -> IdSet {
         let owners = self.owners_left(&job.rules);
         let records = job.records.iter();
-        let lacking = records.filter(|(_, record)| owners.lacked_by(record, &self.hosts));
+        let lacking =
+            records.filter(|(_, record)| owners.lacked_by(record, &job.rules, &self.hosts));
         lacking.map(|(index, _)| index).collect()
     }
 }

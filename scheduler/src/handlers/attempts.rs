@@ -1,6 +1,7 @@
 //! The ends of attempts, and their consequences for the tasks. Starts live in `dispatch`.
 
 use common::attempt::{Outcome, Phase};
+use common::job::Rules;
 use common::{AttemptId, HostId, IdSet, JobId, Span, Speed, TaskId, Time};
 
 use crate::handlers::hosts::note_start;
@@ -469,54 +470,41 @@ impl Scheduler {
         }
 
         let nowhere = charge == Charge::Host && job.nowhere_to_start(index, &self.hosts);
-        let Some(record) = job.records.at_mut(&index) else {
+        let Some(record) = job.records.get(&index) else {
             return;
         };
-        let settled = match record {
-            TaskRecord { live, .. } if let Some(first) = live.first() => {
-                let requeue = job.policy.replication.requeue();
-                let follows = |copy: LiveCopy| !copy.replaced && requeue.applies(copy.primary);
-                if charge != Charge::Failure && ended.is_some_and(follows) {
-                    let of = first.attempt.number;
-                    job.want_copy(
-                        index,
-                        of,
-                        CopyPurpose::Primary,
-                        CopyReason::PrimaryLost,
-                        self.settings.max_copies,
-                    );
-                }
-                None
-            }
-            TaskRecord { failures, .. } if *failures > job.rules.retries => {
-                Some(Settled::Failed(attempt, why))
-            }
-            _ if nowhere => Some(Settled::Failed(attempt, why)),
-            TaskRecord { losses, .. } if *losses > job.rules.max_losses => {
-                Some(Settled::LostTooOften(*losses))
-            }
-            TaskRecord { crowded_out, .. } if *crowded_out > job.rules.max_losses => {
-                Some(Settled::CrowdedOut(*crowded_out))
-            }
-            _ => {
-                job.requeue(
+        if let Some(first) = record.live.first() {
+            let requeue = job.policy.replication.requeue();
+            let follows = |copy: LiveCopy| !copy.replaced && requeue.applies(copy.primary);
+            if charge != Charge::Failure && ended.is_some_and(follows) {
+                let of = first.attempt.number;
+                job.want_copy(
                     index,
-                    (
-                        attempt.number,
-                        matches!(charge, Charge::Failure | Charge::Host),
-                    ),
+                    of,
+                    CopyPurpose::Primary,
+                    CopyReason::PrimaryLost,
+                    self.settings.max_copies,
                 );
+            }
+        } else {
+            // What is being compared may be all that it wants.
+            let settled = if record.compares() {
                 None
+            } else if nowhere || record.failures > job.rules.retries {
+                Some(Settled::Failed(attempt, why))
+            } else {
+                record.spent(&job.rules)
+            };
+            if let Some(settled) = settled {
+                return self.give_up(attempt.task, settled, fx);
             }
-        };
 
-        match settled {
-            Some(settled) => self.give_up(attempt.task, settled, fx),
-            None => {
-                job.refresh(index, self.settings.max_copies);
-                self.jobs.lines.sync(job);
-            }
+            let failed = matches!(charge, Charge::Failure | Charge::Host);
+            job.requeue(index, (attempt.number, failed));
         }
+
+        job.refresh(index, self.settings.max_copies);
+        self.jobs.lines.sync(job);
     }
 
     /// Fails the task, and cancels the rest of its job if more than `max_fails` have failed.
@@ -596,6 +584,18 @@ impl Scheduler {
 }
 
 impl TaskRecord {
+    /// Returns the end of a task that failed or was lost too often to be started once more, to come
+    /// when none of its attempts lives.
+    pub(crate) fn spent(&self, rules: &Rules) -> Option<Settled> {
+        if self.failures > rules.retries {
+            return Some(Settled::FailedTooOften(self.failures));
+        }
+        if self.losses > rules.max_losses {
+            return Some(Settled::LostTooOften(self.losses));
+        }
+        (self.crowded_out > rules.max_losses).then_some(Settled::CrowdedOut(self.crowded_out))
+    }
+
     /// Whether an attempt of this number is live or remembered, on whatever host.
     fn knows(&self, number: u32) -> bool {
         self.live.iter().any(|copy| copy.attempt.number == number)

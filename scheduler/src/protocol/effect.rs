@@ -434,6 +434,9 @@ pub enum Settled {
     /// This many attempts were given back since memory was short, and nothing was learned from them: more than the
     /// losses that the job allows.
     CrowdedOut(u32),
+    /// This many attempts of it failed, more than its retries allow, and those that went on beside
+    /// them did not finish it.
+    FailedTooOften(u32),
 }
 
 /// The use made of a delivered completion.

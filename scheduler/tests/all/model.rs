@@ -1011,6 +1011,15 @@ impl Model {
                 job.failed.insert(task.index);
                 job.pardoned = false;
             }
+            Settled::FailedTooOften(n) => {
+                assert_eq!(job.failures.get(&task.index), Some(n));
+                assert!(
+                    *n > job.rules.retries,
+                    "charges: {task} failed {n} times only"
+                );
+                job.failed.insert(task.index);
+                job.pardoned = false;
+            }
             Settled::NoQuorum(_) => panic!("no job here compares results"),
             Settled::CrowdedOut(n) => {
                 assert!(

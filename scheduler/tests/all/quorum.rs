@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::attempt::Outcome;
+use common::attempt::{HeldAttempt, Outcome, Phase};
 use common::host::{OwnerState, YieldReason};
 use common::job::{Compare, Quorum, Rules};
 use common::view::{JobState, TaskState};
@@ -41,6 +41,8 @@ struct Court {
     valid: BTreeMap<HostId, u32>,
     starts: Vec<(AttemptId, HostId, StartReason)>,
     failed: BTreeSet<u32>,
+    /// The number of failed attempts of each task since it was last opened.
+    failures: BTreeMap<u32, u32>,
     prompt: bool,
 }
 
@@ -95,6 +97,7 @@ impl Court {
             valid: BTreeMap::new(),
             starts: Vec::new(),
             failed: BTreeSet::new(),
+            failures: BTreeMap::new(),
             prompt: true,
         };
         court.send(Event::JobSubmitted {
@@ -137,6 +140,11 @@ impl Court {
                     !self.counts.contains_key(&attempt.task.index),
                     "{attempt} is started of a finished task"
                 );
+                let failures = self.failures.get(&attempt.task.index);
+                assert!(
+                    failures.is_none_or(|failures| *failures <= self.rules.retries),
+                    "{attempt} is started though its task has no retry left"
+                );
                 self.live.insert(attempt, host);
                 self.starts.push((attempt, host, why));
             }
@@ -162,6 +170,7 @@ impl Court {
             }
             Effect::TasksReopened { tasks, .. } => {
                 self.counts.retain(|index, _| !tasks.contains(*index));
+                self.failures.retain(|index, _| !tasks.contains(*index));
             }
             _ => {}
         }
@@ -261,6 +270,12 @@ impl Court {
             .map(|(attempt, _)| *attempt)
     }
 
+    /// The owner of a host comes or goes.
+    fn owner(&mut self, host: u32, owner: OwnerState) {
+        let host = HostId(host);
+        self.send(Event::OwnerChanged { host, owner });
+    }
+
     /// The host delivers what it has, and it says this.
     fn delivers(&mut self, host: u32, says: Says) -> Option<AttemptId> {
         let attempt = self.on(host)?;
@@ -299,6 +314,17 @@ impl Court {
             .values()
             .filter(|attempt| self.said[attempt].1 != TRUTH)
             .count()
+    }
+}
+
+/// An attempt that runs, as its host lists it.
+fn running(attempt: AttemptId) -> HeldAttempt {
+    HeldAttempt {
+        attempt,
+        phase: Phase::Running,
+        ran: s(1),
+        frozen_for: Span::ZERO,
+        progress: None,
     }
 }
 
@@ -609,6 +635,65 @@ fn results_that_never_agree_end_the_task() {
 }
 
 #[test]
+fn a_task_without_a_retry_left_gets_no_attempt_beside_one_that_stands_still() {
+    for retries in [0, 2] {
+        let quorum = Quorum {
+            size: 2,
+            adaptive: false,
+            compare: Compare::Bytes,
+        };
+        let rules = Rules {
+            quorum,
+            retries,
+            ..Rules::default()
+        };
+        let mut court = Court::with(1, rules);
+        court.hosts(2);
+
+        court.owner(1, OwnerState::Present(YieldReason::InUse));
+        for _ in 0..9 {
+            court.act(Act::Fail(2));
+        }
+        let tried = 2 + retries as usize;
+        assert_eq!((court.starts.len(), court.failed.len()), (tried, 0));
+        assert!(court.on(1).is_some(), "what is live goes on alone");
+
+        court.owner(1, OwnerState::Away);
+        court.delivers(1, TRUTH);
+        assert_eq!(
+            (court.state(), court.failed.len(), court.starts.len()),
+            (JobState::Failed, 1, tried)
+        );
+    }
+}
+
+#[test]
+fn a_failure_beside_a_comparison_leaves_the_task_to_the_comparison() {
+    for (says, end) in [(TRUTH, JobState::Finished), (7, JobState::Failed)] {
+        let mut court = Court::new(1, 2, false);
+        court.hosts(2);
+        court.send(Event::AttemptsMoved {
+            host: HostId(1),
+            held: vec![running(court.on(1).expect("a replica"))],
+        });
+        court.owner(1, OwnerState::Present(YieldReason::InUse));
+        court.host(3, 3, 0);
+        assert!(court.on(3).is_some(), "it is asked in the place of host 1");
+
+        court.prompt = false;
+        court.owner(1, OwnerState::Away);
+        court.delivers(1, TRUTH);
+        court.delivers(2, says);
+        court.act(Act::Fail(3));
+        assert_eq!((court.asked.len(), court.state()), (1, JobState::Running));
+
+        court.prompt = true;
+        court.answer_all();
+        assert_eq!((court.state(), court.starts.len()), (end, 3));
+    }
+}
+
+#[test]
 fn a_host_that_has_agreed_ten_times_is_believed_alone_most_of_the_time() {
     let mut court = Court::new(400, 2, true);
     court.hosts(4);
@@ -873,6 +958,7 @@ impl Court {
             }
             Act::Fail(host) => {
                 if let Some(attempt) = self.on(host) {
+                    *self.failures.entry(attempt.task.index).or_default() += 1;
                     let outcome = Outcome::Exited(1);
                     let ran = Span::ZERO;
                     self.send(Event::AttemptEnded {
@@ -913,9 +999,10 @@ proptest! {
     fn results_count_only_with_their_quorum_and_everything_ends(
         size in 2u32..4, adaptive in any::<bool>(), owners in prop::collection::vec(1u32..5, 7),
         trusted in prop::collection::vec(0u32..30, 7), acts in prop::collection::vec(act(), 0..120),
+        retries in prop_oneof![0u32..3, Just(1_000)],
     ) {
         let quorum = Quorum { size, adaptive, compare: Compare::Bytes };
-        let mut court = Court::with(4, Rules { quorum, max_losses: 1_000, retries: 1_000, ..Rules::default() });
+        let mut court = Court::with(4, Rules { quorum, max_losses: 1_000, retries, ..Rules::default() });
         court.prompt = false;
         for (id, (owner, valid)) in (1..).zip(owners.into_iter().zip(trusted)) {
             court.host(id, owner, valid);
