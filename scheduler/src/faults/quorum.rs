@@ -172,6 +172,15 @@ impl Job {
             .collect()
     }
 
+    /// Forgets that results of these tasks were believed alone: they are gone, and nobody has to
+    /// confirm them.
+    pub(crate) fn believe_no_more(&mut self, tasks: &IdSet) {
+        self.alone.retain(|_, results| {
+            results.retain(|index, _| !tasks.contains(*index));
+            !results.is_empty()
+        });
+    }
+
     /// Returns those of the tasks that have results of which two do not agree.
     pub(crate) fn differing(&self, tasks: &IdSet) -> IdSet {
         let differs = |index: &u32| {
@@ -486,9 +495,13 @@ impl Scheduler {
         let Some(job) = self.jobs.table.get_mut(&id) else {
             return;
         };
-        let Some(alone) = job.alone.remove(&host) else {
+        let mut alone = job.alone.remove(&host).unwrap_or_default();
+        // A task that is under way has a record, and may have live attempts.
+        alone.retain(|index, _| job.finished.contains(*index));
+        if alone.is_empty() {
             return;
-        };
+        }
+
         let tasks: IdSet = alone.keys().copied().collect();
         let mut finished = job.finished.set();
         finished.subtract(&tasks);

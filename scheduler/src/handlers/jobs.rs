@@ -438,6 +438,7 @@ impl Scheduler {
         }
 
         job.finished.take(&gone);
+        job.believe_no_more(&gone);
         if let Some(promise) = &mut job.broken {
             // It was not made for tasks that are done twice.
             promise.finish = None;

@@ -145,6 +145,8 @@ impl Court {
                     failures.is_none_or(|failures| *failures <= self.rules.retries),
                     "{attempt} is started though its task has no retry left"
                 );
+                let known = self.starts.iter().any(|(other, ..)| *other == attempt);
+                assert!(!known, "{attempt} is started twice");
                 self.live.insert(attempt, host);
                 self.starts.push((attempt, host, why));
             }
@@ -268,6 +270,24 @@ impl Court {
             .iter()
             .find(|(_, at)| at.0 == host)
             .map(|(attempt, _)| *attempt)
+    }
+
+    /// The results of a finished task are damaged, and it is to be done again.
+    fn gone(&mut self, index: u32) {
+        if !self.counts.contains_key(&index) {
+            return;
+        }
+        self.said.retain(|attempt, _| attempt.task.index != index);
+        self.asked
+            .retain(|(attempt, _)| attempt.task.index != index);
+
+        let attempts = self.starts.iter().map(|(attempt, ..)| *attempt);
+        let own = attempts.filter(|attempt| attempt.task.index == index);
+        let highest = own.map(|attempt| attempt.number).max();
+        self.send(Event::ResultsGone {
+            job: JOB,
+            tasks: vec![(index, highest.unwrap_or(0))],
+        });
     }
 
     /// The owner of a host comes or goes.
@@ -743,6 +763,38 @@ fn a_caught_host_loses_trust_and_its_results_are_rechecked() {
 }
 
 #[test]
+fn a_host_that_is_caught_takes_nothing_from_tasks_whose_results_are_gone_and_done_again() {
+    let mut court = Court::new(3, 2, true);
+    court.host(1, 1, u32::MAX);
+    court.delivers(1, TRUTH);
+    court.host(2, 2, 0);
+    court.delivers(1, TRUTH);
+    assert_eq!(court.counts.len(), 2, "believed alone");
+
+    court.gone(1);
+    court.host(3, 3, 0);
+    court.host(4, 4, 0);
+    let numbers = |court: &Court, index: u32| -> Vec<u32> {
+        let attempts = court.starts.iter().map(|(attempt, ..)| attempt);
+        let own = attempts.filter(|attempt| attempt.task.index == index);
+        own.map(|attempt| attempt.number).collect()
+    };
+    assert_eq!(numbers(&court, 1), [1, 2, 3]);
+
+    // Of task 3 its result differs, and what it said of task 2 is asked of others.
+    court.delivers(2, TRUTH);
+    court.delivers(1, 7);
+    court.host(5, 5, 0);
+    court.delivers(5, TRUTH);
+    assert_eq!(court.valid[&HostId(1)], 0, "it is caught");
+
+    court.run(|_, _| TRUTH);
+    assert_eq!((court.state(), court.wrong()), (JobState::Finished, 0));
+    assert_eq!(numbers(&court, 1), [1, 2, 3]);
+    assert_eq!(numbers(&court, 2)[..2], [1, 2]);
+}
+
+#[test]
 fn without_a_quorum_nothing_is_compared() {
     let mut court = Court::with(5, Rules::default());
     court.hosts(2);
@@ -937,6 +989,7 @@ enum Act {
     Join(u32),
     Answer(usize),
     Stranger(u32, u32),
+    Gone(u32),
 }
 
 fn act() -> impl Strategy<Value = Act> {
@@ -947,6 +1000,7 @@ fn act() -> impl Strategy<Value = Act> {
         2 => (1u32..8).prop_map(Act::Join),
         4 => (0usize..4).prop_map(Act::Answer),
         1 => (0u32..5, 0u32..5).prop_map(|(task, number)| Act::Stranger(task, number)),
+        1 => (1u32..5).prop_map(Act::Gone),
     ]
 }
 
@@ -973,6 +1027,7 @@ impl Court {
             Act::Join(host) => self.joins(host),
             Act::Answer(at) if at < self.asked.len() => self.answer(at),
             Act::Answer(_) => {}
+            Act::Gone(index) => self.gone(index),
             Act::Stranger(index, number) => {
                 let attempt = AttemptId {
                     task: TaskId::new(JOB, index),
