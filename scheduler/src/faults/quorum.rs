@@ -299,8 +299,25 @@ impl Scheduler {
 
         let compared = (self.jobs.table.values_mut()).filter(|job| job.rules.quorum.compares());
         for record in compared.flat_map(|job| job.records.values_mut()) {
-            if let Some(question) = &mut record.question {
-                question.ballot.reown(host, party);
+            if let Some(question) = &mut record.question
+                && question.ballot.reown(host, party)
+            {
+                let first = question.ballot.votes().first();
+                self.reowned.extend(first.map(|vote| vote.attempt.task));
+            }
+        }
+    }
+
+    /// Settles the tasks of which results went to another party, as far as that decides them.
+    pub(crate) fn settle_reowned(&mut self, fx: &mut Vec<Effect>) {
+        for task in std::mem::take(&mut self.reowned) {
+            let job = self.jobs.table.get(&task.job);
+            let record = job.and_then(|job| job.records.get(&task.index));
+            let question = record.and_then(|record| record.question.as_ref());
+            let latest = question.and_then(|question| question.ballot.votes().last());
+
+            if let Some(after) = latest.map(|vote| vote.attempt) {
+                self.settle_question(after, fx);
             }
         }
     }
@@ -426,6 +443,10 @@ impl Scheduler {
             if let Some(settled) = none.or_else(|| record.spent(&job.rules)) {
                 return self.give_up(task, settled, fx);
             }
+        }
+        if record.live.is_empty() && question.ballot.pending() > 0 {
+            // It may have waited while a late result was on its way.
+            job.requeued.remove(task.index);
         }
         if record.live.is_empty() && Job::results_missing(record, &job.rules) > 0 {
             job.requeue(task.index, (after.number, false));

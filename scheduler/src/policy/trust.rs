@@ -63,11 +63,15 @@ impl Ballot {
         new
     }
 
-    /// Gives the results of a host to another party: its owner has changed.
-    pub fn reown(&mut self, host: HostId, party: HostId) {
+    /// Gives the results of a host to another party: its owner has changed. Returns whether there
+    /// are any.
+    pub fn reown(&mut self, host: HostId, party: HostId) -> bool {
+        let mut any = false;
         for vote in self.votes.iter_mut().filter(|vote| vote.host == host) {
             vote.party = party;
+            any = true;
         }
+        any
     }
 
     /// Notes the other results with which a result agrees; changes nothing if it was compared
@@ -283,8 +287,9 @@ mod tests {
         ballot.compared(3, &[1, 2]);
         assert_eq!((ballot.lead(), ballot.missing(3)), (2, 1));
 
-        ballot.reown(HostId(3), HostId(2));
-        ballot.reown(HostId(2), HostId(2));
+        assert!(!ballot.reown(HostId(4), HostId(2)), "it has no result");
+        assert!(ballot.reown(HostId(3), HostId(2)));
+        assert!(ballot.reown(HostId(2), HostId(2)));
         assert_eq!((ballot.lead(), ballot.winner(2)), (1, None));
     }
 

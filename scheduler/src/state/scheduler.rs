@@ -1,6 +1,8 @@
 //! The entry point: one `Event` in, its `Effect`s out. The handlers live in `handlers`.
 
-use common::{HostId, Incarnation, JobId, Time};
+use std::collections::BTreeSet;
+
+use common::{HostId, Incarnation, JobId, TaskId, Time};
 
 use crate::prediction::experience::Experience;
 use crate::protocol::effect::{Effect, EndReason};
@@ -23,6 +25,9 @@ pub struct Scheduler {
     pub(crate) now: Time,
     /// The number of events so far.
     pub(crate) events: u64,
+    /// Tasks of which a result went to another party. Their votes are counted anew with the next
+    /// event, when all parties are told.
+    pub(crate) reowned: BTreeSet<TaskId>,
 }
 
 impl Scheduler {
@@ -38,6 +43,7 @@ impl Scheduler {
             foresight: Foresight::default(),
             now: Time::default(),
             events: 0,
+            reowned: BTreeSet::new(),
         }
     }
 
@@ -88,8 +94,8 @@ impl Scheduler {
         self.jobs.lines.shares.now = self.now;
     }
 
-    /// Does what follows from the events, whose effects are those from `from` on: lets jobs go that
-    /// waited for others, starts attempts, predicts `job`, and announces the hosts whose state
+    /// Does what follows from the events, whose effects are those from `from` on: counts votes of
+    /// hosts that have other owners, lets jobs go that waited for others, starts attempts, predicts `job`, and announces the hosts whose state
     /// changed.
     fn follow(
         &mut self,
@@ -104,6 +110,7 @@ impl Scheduler {
             self.settings.start_cost = measured;
         }
         self.foresight.longest_start = self.jobs.starts.longest();
+        self.settle_reowned(effects);
         self.on_jobs_ended(from, effects);
         let mut dispatched = effects.len();
         self.dispatch(delivered, effects);

@@ -489,6 +489,43 @@ fn hosts_of_one_owner_stay_one_party_when_the_first_of_them_goes_to_another() {
 }
 
 #[test]
+fn results_that_agree_count_once_their_hosts_owners_are_put_right() {
+    let mut court = Court::new(1, 2, false);
+    court.hosts(2);
+    court.owned(&[(2, 1)]);
+    court.delivers(1, TRUTH);
+    court.delivers(2, TRUTH);
+    assert_eq!(court.state(), JobState::Running, "one owner's results");
+
+    court.owned(&[(2, 2)]);
+    assert_eq!((court.state(), court.starts.len()), (JobState::Finished, 2));
+    assert_eq!((court.valid[&HostId(1)], court.valid[&HostId(2)]), (1, 1));
+}
+
+#[test]
+fn a_late_result_that_is_compared_keeps_its_task_from_another_host() {
+    let mut court = Court::new(1, 2, false);
+    court.hosts(2);
+    let lost = court.on(2).expect("a replica");
+    court.delivers(1, TRUTH);
+    court.send(Event::HostLeft { host: HostId(2) });
+
+    court.prompt = false;
+    court.said.insert(lost, (HostId(2), TRUTH));
+    court.send(Event::AttemptEnded {
+        host: HostId(2),
+        attempt: lost,
+        outcome: Outcome::Succeeded,
+        ran: s(9),
+    });
+    court.host(3, 3, 0);
+    assert_eq!((court.starts.len(), court.asked.len()), (2, 1));
+
+    court.answer_all();
+    assert_eq!((court.state(), court.starts.len()), (JobState::Finished, 2));
+}
+
+#[test]
 fn a_quorum_beyond_the_number_of_owners_is_explained_as_such() {
     let mut court = Court::new(1, 4, false);
     court.hosts(3);
@@ -990,6 +1027,7 @@ enum Act {
     Answer(usize),
     Stranger(u32, u32),
     Gone(u32),
+    Owned(u32, u32),
 }
 
 fn act() -> impl Strategy<Value = Act> {
@@ -1001,6 +1039,7 @@ fn act() -> impl Strategy<Value = Act> {
         4 => (0usize..4).prop_map(Act::Answer),
         1 => (0u32..5, 0u32..5).prop_map(|(task, number)| Act::Stranger(task, number)),
         1 => (1u32..5).prop_map(Act::Gone),
+        1 => (1u32..8, 1u32..8).prop_map(|(host, party)| Act::Owned(host, party)),
     ]
 }
 
@@ -1028,6 +1067,7 @@ impl Court {
             Act::Answer(at) if at < self.asked.len() => self.answer(at),
             Act::Answer(_) => {}
             Act::Gone(index) => self.gone(index),
+            Act::Owned(host, party) => self.owned(&[(host, party)]),
             Act::Stranger(index, number) => {
                 let attempt = AttemptId {
                     task: TaskId::new(JOB, index),
