@@ -704,12 +704,7 @@ impl<'a> Starter<'a> {
             0.0
         };
         let mut gains = self.gains(job, work, task_s, best_s, begin_s);
-        let undone = job.records.len() as u64 + job.fresh.len();
-        let endgame = undone as f64 <= ENDGAME * job.counts().total as f64;
-        let scale = USUAL_SLOTS / slots as f64;
-        let price = self.foresight.experience.prices.price(kind)
-            * if endgame { ENDGAME_PRICE } else { 1.0 }
-            * scale.min(1.0).powf(SCALE_POWER);
+        let price = self.price(job, kind, slots);
         let foresight: &'a Foresight = self.foresight;
         let curves = foresight.curves();
 
@@ -731,13 +726,17 @@ impl<'a> Starter<'a> {
                     CompletionLaw::of(start_s + left * (candidate.task_s - start_s), place, curves)
                 }
             };
-            let fit = |task| !job.is_on(task, candidate.host);
+            let fit = |task| self.scene(job).may_run(task, candidate.host);
             let copied = gains.best(law, fit).filter(|_| !spent(job));
             let moved = gains.best_move(law, fit);
             let Some((at, gain_s, moves)) =
                 worth_most(copied, moved, price * task_s, MOVE_PRICE * task_s)
             else {
-                break;
+                if job.blame.is_bare() {
+                    break;
+                }
+                // The next host may be one on which no task has failed.
+                continue;
             };
 
             let (index, left) = gains.task(at);
@@ -771,6 +770,16 @@ impl<'a> Starter<'a> {
         }
 
         true
+    }
+
+    /// Returns the price of a copy, in times of a task.
+    fn price(&self, job: &Job, kind: JobKind, slots: u64) -> f64 {
+        let undone = job.records.len() as u64 + job.fresh.len();
+        let endgame = undone as f64 <= ENDGAME * job.counts().total as f64;
+        let scale = USUAL_SLOTS / slots as f64;
+        self.foresight.experience.prices.price(kind)
+            * if endgame { ENDGAME_PRICE } else { 1.0 }
+            * scale.min(1.0).powf(SCALE_POWER)
     }
 
     /// Ranks the idle hosts for copies, the best first. In a crowd, all of them are ranked only now

@@ -3,6 +3,7 @@
 use common::attempt::Phase;
 use common::{AttemptId, HostId, JobId, Span};
 use scheduler::effect::{EndReason, StartReason};
+use scheduler::{Effect, Event, Settings};
 
 use crate::world::{World, ended, s, starts};
 
@@ -73,4 +74,63 @@ fn a_task_without_kept_state_is_copied_and_not_moved() {
         *host == HostId(5) && attempt.task.index == 2 && matches!(why, StartReason::Duplicate(1, _))
     };
     assert!(matches!(&started[..], [one] if copied(one)), "{started:?}");
+}
+
+/// What happens within a minute in which all hosts report.
+fn minute(w: &mut World) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    for _ in 0..60 {
+        effects.extend(w.pass(s(1)));
+        let hosts: Vec<HostId> = w.scheduler.hosts().collect();
+        for host in hosts {
+            effects.extend(w.beats(host));
+        }
+    }
+    effects
+}
+
+/// The hosts on which attempts of the same task as this one start.
+fn started_on(effects: &[Effect], like: AttemptId) -> Vec<HostId> {
+    let starts = starts(effects).into_iter();
+    let own = starts.filter(|(_, attempt, _)| attempt.task == like.task);
+    own.map(|(host, ..)| host).collect()
+}
+
+#[test]
+fn a_task_that_failed_on_an_idle_host_is_neither_moved_nor_copied_there() {
+    for keeps in [false, true] {
+        let mut w = World::with(Settings {
+            max_copies: 2,
+            benching: true,
+            ..Settings::default()
+        });
+        let failing = HostId(5);
+        for host in [1, 3, 4, 5] {
+            w.host(host).joins();
+        }
+        let job = w.job(4).estimate(s(600)).retries(1);
+        let job = if keeps { job.keeps_state() } else { job };
+        job.submit();
+        for host in [1, 3, 4, 5] {
+            w.moves(HostId(host), Phase::Running);
+        }
+
+        let failed = w.attempt_on(failing);
+        w.send(Event::HostDrained { host: failing });
+        w.fails(failing, failed);
+        let retries = w.host(2).joins();
+        assert_eq!(w.attempt_on(retries).task, failed.task);
+        w.moves(retries, Phase::Running);
+        w.pass(s(60));
+        w.owner_comes(retries);
+        w.pass(s(15));
+
+        let mut effects = w.send(Event::HostUndrained { host: failing });
+        effects.extend(minute(&mut w));
+        assert_eq!(started_on(&effects, failed), [], "it failed there");
+
+        let (other, mut effects) = w.host(6).joins_with();
+        effects.extend(minute(&mut w));
+        assert_eq!(started_on(&effects, failed), [other], "state kept: {keeps}");
+    }
 }
