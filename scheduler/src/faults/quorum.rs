@@ -156,7 +156,8 @@ impl Job {
     }
 
     /// Returns the waiting tasks that have results, and the tasks that want results beside those of
-    /// their live attempts.
+    /// their live attempts. One that wants a single result so far, and an attempt in the place of a
+    /// held up one, is none of these.
     pub(crate) fn wants_opinions(&self) -> IdSet {
         let has_results = |index: &u32| {
             self.records.get(index).is_some_and(|record| {
@@ -167,9 +168,12 @@ impl Job {
             })
         };
         let waiting = self.requeued.iter().filter(has_results);
-        waiting
-            .chain(self.wishes.all().into_iter().map(|(index, ..)| index))
-            .collect()
+        let wishes = self.wishes.all().into_iter().map(|(index, ..)| index);
+        let several = wishes.filter(|index| {
+            let record = self.records.get(index);
+            record.is_some_and(TaskRecord::wants_several)
+        });
+        waiting.chain(several).collect()
     }
 
     /// Forgets that results of these tasks were believed alone: they are gone, and nobody has to

@@ -490,7 +490,7 @@ impl Scheduler {
             // What is being compared may be all that it wants.
             let settled = if record.compares() {
                 None
-            } else if nowhere || record.failures > job.rules.retries {
+            } else if nowhere || charge == Charge::Failure && record.failures > job.rules.retries {
                 Some(Settled::Failed(attempt, why))
             } else {
                 record.spent(&job.rules)

@@ -425,7 +425,7 @@ pub enum CancelReason {
 pub enum Settled {
     /// This attempt finished it.
     Finished(AttemptId),
-    /// Its retries are used up: its last attempt, and the reason why that ended.
+    /// This attempt failed, and its retries are used up; with the reason why that ended.
     Failed(AttemptId, EndReason),
     /// This many executing attempts were lost with their hosts, more than the job allows.
     LostTooOften(u32),

@@ -275,8 +275,10 @@ impl Scheduler {
             Some((going.index, (host, why, Span::from_secs_f64(going.ran_s))))
         });
         for (index, (host, why, span)) in standing.chain(overdue) {
+            let doubt = self.doubt_of(job, index, host, why, now);
             let same = |row: &&mut HeldUp| {
-                row.host == host && std::mem::discriminant(&row.why) == std::mem::discriminant(&why)
+                let alike = std::mem::discriminant(&row.why) == std::mem::discriminant(&why);
+                row.host == host && alike && row.doubt == doubt
             };
             match found.iter_mut().find(same) {
                 Some(row) => drop(row.tasks.insert(index)),
@@ -284,7 +286,7 @@ impl Scheduler {
                     host,
                     why,
                     span,
-                    doubt: self.doubt_of(job, host, why, now),
+                    doubt,
                     tasks: IdSet::from_range(index, index),
                 }),
             }
@@ -293,10 +295,12 @@ impl Scheduler {
         found
     }
 
-    /// Returns what the host's silence means, where that is why its attempts are held up.
+    /// Returns what the host's silence means for a task, where that is why its attempt there is held
+    /// up.
     pub(super) fn doubt_of(
         &self,
         job: &Job,
+        index: u32,
         host: HostId,
         why: CopyReason,
         now: Time,
@@ -308,6 +312,7 @@ impl Scheduler {
         let copied_in = suspect_at.since(now);
 
         let copies = job.gang.is_none() && !job.rules.quorum.compares();
+        let copies = copies && job.may_start_again(index);
         Some(Doubt {
             gone: self.foresight.gone(silence),
             copied_in: copies.then_some(copied_in),
@@ -344,9 +349,12 @@ impl Scheduler {
             self.settings.max_copies,
             now,
         )
+        .filter(|going| job.may_start_again(going.index))
         .map(|going| going.due_s - going.ran_s);
         match left_s.min_by(f64::total_cmp) {
-            None => format!("{none}, and those that run have copies or stand still"),
+            None => format!(
+                "{none}, and those that run have copies, stand still or failed too often to be tried again"
+            ),
             Some(left_s) => {
                 let left = Span::from_secs_f64(left_s.max(0.0));
                 format!(

@@ -38,9 +38,10 @@ impl Scheduler {
         let rows = job.copies().filter_map(|copy| {
             let host = self.hosts.table.get(&copy.host)?;
             let silence = host.silence(now);
-            let doubt = self.doubt_of(job, copy.host, CopyReason::Suspect, now);
+            let index = copy.attempt.task.index;
+            let doubt = self.doubt_of(job, index, copy.host, CopyReason::Suspect, now);
             let doubted_in = doubt.and_then(|doubt| doubt.copied_in);
-            let due_in = due.get(&copy.attempt.task.index).copied();
+            let due_in = due.get(&index).copied();
 
             Some(AttemptOutlook {
                 attempt: copy.attempt,
@@ -65,7 +66,17 @@ impl Scheduler {
         let going = going(job, &self.hosts, &self.foresight, benching, most, now);
         let left = |left_s: f64| Span::from_secs_f64(left_s.max(0.0));
         going
+            .filter(|going| job.may_start_again(going.index))
             .map(|going| (going.index, left(going.due_s - going.ran_s)))
             .collect()
+    }
+}
+
+impl Job {
+    /// Whether another attempt of a task may start beside its live ones, as far as its retries and
+    /// losses go.
+    pub(super) fn may_start_again(&self, index: u32) -> bool {
+        let record = self.records.get(&index);
+        record.is_some_and(|record| !record.is_spent(&self.rules))
     }
 }

@@ -402,6 +402,37 @@ fn a_task_whose_results_differ_says_so_while_it_waits_for_another_owner() {
 }
 
 #[test]
+fn a_task_whose_host_is_believed_alone_is_not_said_to_want_another_result() {
+    let mut court = Court::new(1, 2, true);
+    court.host(1, 1, u32::MAX);
+    court.send(Event::AttemptsMoved {
+        host: HostId(1),
+        held: vec![running(court.on(1).expect("it runs"))],
+    });
+    court.owner(1, OwnerState::Present(YieldReason::InUse));
+    let why = court.scheduler.explain(JOB).expect("the job is there");
+    assert!(why.tasks.is_empty(), "{:?}", why.tasks);
+    assert_eq!(why.held_up.len(), 1);
+
+    court.host(2, 2, 0);
+    assert!(
+        matches!(
+            court.starts[..],
+            [
+                _,
+                (
+                    _,
+                    HostId(2),
+                    StartReason::Duplicate(1, CopyReason::Suspended(_))
+                )
+            ]
+        ),
+        "{:?}",
+        court.starts
+    );
+}
+
+#[test]
 fn hosts_of_one_owner_never_confirm_each_other() {
     let mut court = Court::new(1, 2, false);
     court.host(1, 1, 0);

@@ -240,6 +240,17 @@ fn a_task_that_failed_too_often_is_not_tried_again_while_another_host_is_silent(
 
     let effects = w.fails(other, w.attempt_on(other));
     assert_eq!(starts(&effects), []);
+    let running = w.scheduler.running(job, w.now);
+    let told: Vec<_> = running
+        .iter()
+        .map(|row| (row.host, row.copied_in))
+        .collect();
+    assert_eq!(told, [(gone, None)]);
+    let held_up = w.scheduler.explain(job).expect("the job is there").held_up;
+    let doubts = held_up.iter().filter_map(|row| row.doubt);
+    let told: Vec<Option<Span>> = doubts.map(|doubt| doubt.copied_in).collect();
+    assert_eq!(told, [None], "no copy is announced");
+
     assert_eq!(starts(&w.pass(s(60))), [], "it has no retry left");
     w.pass(s(3_600));
     assert_eq!(w.job_state(job), JobState::Failed);
