@@ -7,6 +7,7 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use common::RequestId;
+use common::text::printable_lines;
 use common::wire::{Refusal, RefusalCode};
 use link::LinkError;
 use serde_json::{Value, json};
@@ -161,7 +162,7 @@ impl Failure {
         self
     }
 
-    /// The text for people.
+    /// The text for people. Names and reasons in it may be of others: nothing of it acts on a terminal.
     pub fn text(&self) -> String {
         let mut out = format!("error: {}\n", self.what);
         if let Some(because) = &self.because {
@@ -170,7 +171,7 @@ impl Failure {
         if !self.hint.is_empty() {
             let _ = writeln!(out, "try: {}", self.hint);
         }
-        out
+        printable_lines(&out)
     }
 
     /// The JSON value for scripts.
@@ -486,6 +487,15 @@ mod tests {
         let want = r#"{"error":{"code":"usage","hint":"look","message":"no such file: it is gone"},"schema":1}"#;
         assert_eq!(failure.json().to_string(), want);
         assert_eq!(Failure::usage("x", "").text(), "error: x\n");
+    }
+
+    #[test]
+    fn what_others_chose_does_not_act_on_the_terminal_of_who_reads_a_failure() {
+        let failure = Failure::usage("a\u{1b}[2Jb", "look:\n  here").because("it\u{7} is\rgone");
+        assert_eq!(
+            failure.text(),
+            "error: a\u{fffd}[2Jb\nbecause: it\u{fffd} is\u{fffd}gone\ntry: look:\n  here\n"
+        );
     }
 
     #[test]

@@ -53,6 +53,18 @@ pub fn printable(text: &str) -> String {
         .collect()
 }
 
+/// Returns a text of several lines as [`printable`] does each of them. Who puts foreign words into one line of it
+/// makes these printable first: they may have line breaks of their own.
+pub fn printable_lines(text: &str) -> String {
+    text.chars()
+        .map(|c| match c {
+            '\n' | '\t' => c,
+            c if acts(c) => HIDDEN,
+            c => c,
+        })
+        .collect()
+}
+
 /// The output of a task as a screen may show it, piece by piece: lines and tabs act, other
 /// characters that would are replaced. A character may be cut by the end of a piece.
 #[derive(Debug, Default)]
@@ -111,6 +123,14 @@ mod tests {
     fn escapes_and_marks_of_direction_do_not_act() {
         assert_eq!(printable("a\u{1b}[2Jb\u{202e}c"), "a\u{fffd}[2Jb\u{fffd}c");
         assert_eq!(printable("größer 漢字 😀"), "größer 漢字 😀");
+    }
+
+    #[test]
+    fn of_a_text_of_lines_only_the_breaks_act() {
+        assert_eq!(
+            printable_lines("one\n\ttwo\r\u{1b}]0;x\u{7}\n"),
+            "one\n\ttwo\u{fffd}\u{fffd}]0;x\u{fffd}\n"
+        );
     }
 
     #[test]

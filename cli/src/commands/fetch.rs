@@ -18,7 +18,7 @@ use common::attempt::APART_ARCHIVE;
 use common::content::{BlobRef, Content};
 use common::path::{BadPath, PortablePath};
 use common::selector::Selector;
-use common::text::plural;
+use common::text::{plural, printable};
 use common::view::{JobView, OutputView, TaskState};
 use common::wire::RefusalCode;
 use earlier::EarlierFiles;
@@ -425,7 +425,7 @@ async fn unpack(
     parts.insert(archive.path.clone(), unpacked.made);
 
     for why in unpacked.left.iter().take(MOST_NOTES) {
-        note(&format!("{shown} is kept: {why}"));
+        note(&format!("{shown} is kept: {}", printable(why)));
     }
     match unpacked.differ.first() {
         Some(path) => Err(differs(path)),
@@ -474,7 +474,12 @@ fn warned(output: &OutputView) -> impl Iterator<Item = FetchedWarning> {
 /// Prints what was not kept, or not as files by themselves.
 fn tell(warnings: &[FetchedWarning]) {
     for warned in warnings.iter().take(MOST_NOTES) {
-        note(&format!("task {}: {}", warned.task, warned.warning));
+        // In one line: a name with a line break must not look like a word of ours.
+        note(&format!(
+            "task {}: {}",
+            warned.task,
+            printable(&warned.warning)
+        ));
     }
     let more = warnings.len().saturating_sub(MOST_NOTES);
     if more > 0 {
@@ -640,7 +645,10 @@ fn differs(path: &Path) -> Failure {
     Failure::new(
         Exit::Error,
         "exists",
-        format!("{} is there already and differs", path.display()),
+        format!(
+            "{} is there already and differs",
+            printable(&path.to_string_lossy())
+        ),
         "fetch into another directory, or use --force",
     )
 }

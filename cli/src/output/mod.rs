@@ -13,7 +13,7 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 
 pub(crate) use api::json::document;
 use clap::ColorChoice;
-use common::text::ShownOutput;
+use common::text::{ShownOutput, printable_lines};
 use serde::Serialize;
 
 use crate::args::{OutputMode, Printing};
@@ -163,9 +163,10 @@ pub(crate) fn unless_unread(printed: Result<(), Failure>) -> Result<(), Failure>
     }
 }
 
-/// Prints a line for people beside the value. A closed standard error is no reason to fail.
+/// Prints a line for people beside the value, or several; names in it may be of others, and nothing of it acts on a
+/// terminal. A closed standard error is no reason to fail.
 pub fn note(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", printable_lines(text));
 }
 
 fn colored(choice: ColorChoice) -> bool {

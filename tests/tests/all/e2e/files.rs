@@ -449,6 +449,43 @@ fn a_task_with_odd_outputs_finishes_and_says_what_became_of_them() {
 }
 
 #[test]
+fn names_that_a_task_gave_its_outputs_do_not_act_on_the_terminal_of_who_fetches_them() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    let words = "mkfifo \"$(printf 'p\\033]0;x\\007\\nerror: p')\"; ln -s nowhere \"$(printf 'l\\033[2J\\nerror: l')\"";
+    let job = grid.submit(["--output-file", "**", "--wait", "--", "sh", "-c", words]);
+
+    let into = grid.dir().join("back");
+    let fetch = [
+        "job",
+        "fetch",
+        &job,
+        "--into",
+        into.to_str().expect("UTF-8"),
+    ];
+    let quiet = |said: &str| {
+        let acts = |c: char| c.is_control() && c != '\n';
+        assert!(!said.chars().any(acts), "{said:?}");
+        said.lines()
+            .filter(|line| line.starts_with("error: "))
+            .count()
+    };
+    let fetched = grid.deskgrid(fetch).expect_code(0);
+    assert!(fetched.stderr.contains("is a named pipe"), "{fetched:?}");
+    assert_eq!(quiet(&fetched.stderr), 0, "{fetched:?}");
+
+    let link = into.join("l\u{1b}[2J\nerror: l");
+    std::fs::remove_file(&link).expect("it was unpacked");
+    std::fs::write(&link, "mine").expect("writable");
+    let refused = grid.deskgrid(fetch).expect_code(1);
+    assert!(
+        refused.stderr.contains("is there already and differs"),
+        "{refused:?}"
+    );
+    assert_eq!(quiet(&refused.stderr), 1, "{refused:?}");
+}
+
+#[test]
 fn the_list_of_fetched_files_has_the_unpacked_ones_under_their_own_names() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
