@@ -104,8 +104,24 @@ impl Started {
     /// # Panics
     /// If it cannot be started.
     pub fn new(command: &mut Command) -> Self {
+        Self::reading(command, Stdio::null())
+    }
+
+    /// The same with a short text on its standard input, which is a pipe.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    pub fn fed(command: &mut Command, input: &str) -> Self {
+        let mut started = Self::reading(command, Stdio::piped());
+        let mut pipe = started.child.stdin.take().expect("piped");
+        // One that has ended already says itself why.
+        let _ = pipe.write_all(input.as_bytes());
+        started
+    }
+
+    fn reading(command: &mut Command, input: Stdio) -> Self {
         let piped = command
-            .stdin(Stdio::null())
+            .stdin(input)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut child = piped.spawn().unwrap_or_else(|e| panic!("{command:?}: {e}"));

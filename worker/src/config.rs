@@ -172,10 +172,21 @@ impl Config {
     /// # Errors
     /// If the file cannot be read, is not TOML, or has a key that does not exist.
     pub fn load(path: &Path) -> Result<Self, WorkerError> {
-        let text = std::fs::read_to_string(path).map_err(|source| WorkerError::Unreadable {
-            path: path.to_owned(),
-            source,
-        })?;
+        Self::parsed(path, &text_of(path)?)
+    }
+
+    /// Returns the text of a file of settings, for a copy of it, after a check that a worker accepts it. The file is read
+    /// once: it may be a pipe.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn checked_text(path: &Path) -> Result<String, WorkerError> {
+        let text = text_of(path)?;
+        Self::parsed(path, &text)?;
+        Ok(text)
+    }
+
+    fn parsed(path: &Path, text: &str) -> Result<Self, WorkerError> {
         text.parse().map_err(|source| WorkerError::Config {
             path: path.to_owned(),
             source: Box::new(source),
@@ -264,6 +275,13 @@ impl Config {
         let udp_every = self.udp_retry.0.max(Duration::from_secs(1));
         Again::new(self.reconnect_base.0, self.reconnect_cap.0, udp_every)
     }
+}
+
+fn text_of(path: &Path) -> Result<String, WorkerError> {
+    std::fs::read_to_string(path).map_err(|source| WorkerError::Unreadable {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 impl std::str::FromStr for Config {

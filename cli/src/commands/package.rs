@@ -134,9 +134,7 @@ fn still_usable(earlier: &[TokenView]) -> String {
 
 /// Reads the settings of the site's workers, after a check that a worker accepts them.
 fn read_settings(file: &Path) -> Result<String, Failure> {
-    worker::Config::load(file)?;
-    let text = std::fs::read_to_string(file)
-        .map_err(|e| Failure::unreadable(format!("cannot read {}", file.display()), &e))?;
+    let text = worker::Config::checked_text(file)?;
     if text.lines().any(|line| line == ENDS_SETTINGS) {
         let what = format!(
             "{} has the line {ENDS_SETTINGS}, which ends the settings in an installer",

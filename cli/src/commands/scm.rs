@@ -159,10 +159,9 @@ impl ScmPaths {
 pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit, Failure> {
     let places = ScmPaths::of(&args.service)?;
     places.check_dir(context)?;
-    if let Some(config) = &args.config {
-        // Invalid settings are better found now than when the PC starts.
-        worker::Config::load(config)?;
-    }
+    // Invalid settings are better found now than when the PC starts.
+    let settings = args.config.as_deref();
+    let settings = settings.map(worker::Config::checked_text).transpose()?;
 
     let words = places.arguments(&args);
     let watcher = watcher_here();
@@ -186,7 +185,7 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
 
         entries::add_source(&places)?;
         before.as_ref().map(stop).transpose()?;
-        let placed = place(&places, args.config.as_deref(), watcher.as_deref());
+        let placed = place(&places, settings.as_deref(), watcher.as_deref());
         if let (Err(_), Some(service)) = (&placed, &before) {
             // Better the worker that was there than none.
             let _ = start(service);
@@ -196,7 +195,7 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
     }
 
     let mut writes = vec![places.program(), places.state.clone()];
-    writes.extend(args.config.map(|_| places.settings()));
+    writes.extend(settings.map(|_| places.settings()));
     writes.extend(watcher.as_ref().map(|_| places.watcher()));
     let plan = ServicePlan {
         done: args.service.yes,
@@ -216,12 +215,13 @@ fn shown(paths: &[PathBuf]) -> Vec<String> {
 }
 
 /// Puts the programs and the settings where the service finds them.
-fn place(places: &ScmPaths, config: Option<&Path>, watcher: Option<&Path>) -> Result<(), Failure> {
+fn place(places: &ScmPaths, settings: Option<&str>, watcher: Option<&Path>) -> Result<(), Failure> {
     make(&places.programs)?;
     let this = std::env::current_exe().map_err(|e| Failure::io("cannot find this program", &e))?;
     copy(&this, &places.program())?;
-    if let Some(config) = config {
-        copy(config, &places.settings())?;
+    if let Some(text) = settings {
+        let to = places.settings();
+        patiently(|| fs::write(&to, text)).map_err(|e| cannot("write", &to, &e))?;
     }
 
     if let Some(watcher) = watcher {

@@ -37,7 +37,8 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
         return Err(packaged(&unit, hint));
     }
 
-    let settings = args.config.as_deref().map(read_settings).transpose()?;
+    let settings = args.config.as_deref();
+    let settings = settings.map(worker::Config::checked_text).transpose()?;
     let start = ServiceFlags {
         slots: args.slots,
         settings: settings.is_some(),
@@ -229,13 +230,6 @@ fn places(context: &Context, args: &ServiceArgs) -> Result<ServicePaths, Failure
         scope: Scope::User { config, data },
         dir: dir(context.state.root().to_owned())?,
     })
-}
-
-/// Reads the owner's settings, after a check that a worker accepts them.
-fn read_settings(file: &Path) -> Result<String, Failure> {
-    worker::Config::load(file)?;
-    fs::read_to_string(file)
-        .map_err(|e| Failure::unreadable(format!("cannot read {}", file.display()), &e))
 }
 
 /// The root of the plan's paths: this system, or another directory, where no command is run.

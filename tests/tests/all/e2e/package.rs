@@ -54,13 +54,19 @@ fn make(grid: &Grid, kind: &str, more: &[&str]) -> Output {
 }
 
 fn make_as(grid: &Grid, who: &str, kind: &str, more: &[&str]) -> Output {
+    make_fed(grid, who, kind, more, "")
+}
+
+/// Makes an installer with this text on standard input, which is a pipe.
+fn make_fed(grid: &Grid, who: &str, kind: &str, more: &[&str], input: &str) -> Output {
     let dist = grid.dir().join("dist");
     let out = grid.dir().join(format!("site.{kind}"));
-    let mut words = vec!["package", "--format", kind, "--from"];
-    words.extend([dist.to_str().expect("UTF-8"), "--out"]);
-    words.push(out.to_str().expect("UTF-8"));
-    words.extend(more);
-    grid.as_user(who, words)
+    let mut command = grid.command(who);
+    command
+        .args(["package", "--format", kind, "--from"])
+        .arg(dist);
+    command.arg("--out").arg(out).args(more);
+    Started::fed(&mut command, input).finish()
 }
 
 /// Runs the script for the root of an image.
@@ -85,14 +91,10 @@ fn a_pc_installed_by_a_site_script_joins_at_its_first_start_and_keeps_no_token()
     }
     let grid = Grid::start();
     plain_archive(&grid);
-    let settings = grid.file("worker.toml", "slots = 3\n");
-    let settings = settings.to_str().expect("UTF-8");
-    let more = ["--master", grid.listen(), "--config", settings];
-    let made = make(
-        &grid,
-        "sh",
-        &[&more[..], &["--uses", "2", "--ttl", "1h"]].concat(),
-    );
+    // Through a pipe, which gives what is in it once.
+    let more = ["--master", grid.listen(), "--config", "/dev/stdin"];
+    let more = [&more[..], &["--uses", "2", "--ttl", "1h"]].concat();
+    let made = make_fed(&grid, "admin", "sh", &more, "slots = 3\n");
     assert!(made.expect_code(0).stdout.contains("2 PCs can join by it"));
     let mode = fs::metadata(grid.dir().join("site.sh")).expect("it is there");
     assert_eq!(mode.mode() & 0o777, 0o600, "it has the token");

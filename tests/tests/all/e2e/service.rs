@@ -92,6 +92,24 @@ fn a_service_is_installed_and_removed_as_a_whole() {
     let link = fs::read_to_string(link).expect("it has joined");
     assert!(link.contains(&both), "{link}");
 
+    // Settings may come through a pipe, which gives what is in it once.
+    let piped = [
+        "worker",
+        "install",
+        "--root",
+        pc,
+        "--yes",
+        "--config",
+        "/dev/stdin",
+    ];
+    let mut command = tests::clean("deskgrid", grid.dir());
+    command.current_dir(grid.dir()).args(piped);
+    tests::Started::fed(&mut command, "slots = 2\n")
+        .finish()
+        .expect_code(0);
+    let copied = fs::read_to_string(root.join("etc/deskgrid/worker.toml"));
+    assert_eq!(copied.expect("a copy"), "slots = 2\n");
+
     let shown = on_pc(&grid, &["worker", "uninstall", "--root", pc, "--yes"])
         .expect_code(0)
         .stdout;
