@@ -1,7 +1,7 @@
 //! Helpers for local files.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::failure::{Exit, Failure};
 
@@ -26,6 +26,34 @@ pub(crate) fn read_text(file: &Path) -> io::Result<String> {
     String::from_utf8(text).map_err(not_text)
 }
 
+/// Makes `dir`, and finds before long work what would keep [`write_into`] from writing files of these `names` there
+/// after it. Returns those that are there already, which without `force` stay as they are.
+///
+/// # Errors
+/// If the directory cannot be made or written, or something else than a file has the place of one.
+pub fn ready_for(dir: &Path, force: bool, names: &[&str]) -> Result<Vec<PathBuf>, Failure> {
+    std::fs::create_dir_all(dir).map_err(|error| cannot("make", dir, &error))?;
+    tempfile::tempfile_in(dir).map_err(|error| cannot("write into", dir, &error))?;
+
+    let mut there = Vec::new();
+    for path in names.iter().map(|name| dir.join(name)) {
+        match std::fs::symlink_metadata(&path) {
+            Ok(meta) if meta.is_dir() || (!force && !meta.is_file()) => {
+                let what = format!("{} is there already, and is no file", path.display());
+                let hint = "write into another directory";
+                return Err(Failure::new(Exit::Error, "exists", what, hint));
+            }
+            Ok(_) => there.push(path),
+            Err(_) => {}
+        }
+    }
+    Ok(there)
+}
+
+fn cannot(what: &str, path: &Path, error: &io::Error) -> Failure {
+    Failure::io(format!("cannot {what} {}", path.display()), error)
+}
+
 /// Writes files into `dir`, which is made if it is not there, by way of a directory that `write` is given.
 /// Those that are there already and differ are replaced only with `force`; else nothing is written.
 ///
@@ -36,9 +64,6 @@ pub fn write_into(
     force: bool,
     write: impl FnOnce(&Path) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let cannot = |what: &str, path: &Path, error: &io::Error| {
-        Failure::io(format!("cannot {what} {}", path.display()), error)
-    };
     std::fs::create_dir_all(dir).map_err(|error| cannot("make", dir, &error))?;
     let aside = tempfile::Builder::new()
         .prefix(".deskgrid-")

@@ -56,7 +56,7 @@ pub mod terminal {
     pub use crate::args::{OutputMode, Printing, STYLES};
     pub use crate::commands::{failed, threads, write};
     pub use crate::failure::{Exit, Failure};
-    pub use crate::files::write_into;
+    pub use crate::files::{ready_for, write_into};
     pub use crate::output::table::Rows;
     pub use crate::output::waits::{
         PredictedWait, PredictorQuality, WaitInterval, show_wait, table,

@@ -18,9 +18,11 @@ use simulator::trace::Trace;
 
 use super::Context;
 use super::trace::unusable;
+use crate::args::OutputMode;
 use crate::args::simulate::SimulateArgs;
 use crate::failure::{Exit, Failure};
 use crate::files;
+use crate::output::note;
 use crate::output::table::Rows;
 use crate::submit::nearest;
 
@@ -29,6 +31,9 @@ const STARTS_PER_DAY: usize = 6;
 /// The time that is left after the last start in a trace, in seconds; in a shorter trace than twice
 /// this, half of it.
 const ROOM_S: f64 = 86_400.0;
+/// The names of the files that `--out` takes.
+const ROWS: &str = "rows.csv";
+const SUMMARY: &str = "summary.csv";
 /// The name of the optimal schedule in the list of policies.
 const OPTIMAL: &str = "OPTIMAL";
 
@@ -100,6 +105,9 @@ pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failur
         .iter()
         .map(|name| contender(name, args.checkpoint))
         .collect::<Result<Vec<_>, _>>()?;
+    if let Some(out) = &args.out {
+        make_ready(context, out, args.force)?;
+    }
     let places = places(args, &contenders)?;
     let end_s = places
         .iter()
@@ -122,13 +130,6 @@ pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failur
         .filter(|summary| summary.site.is_some())
         .collect();
 
-    if let Some(out) = &args.out {
-        files::write_into(out, args.force, |out| {
-            write(&out.join("rows.csv"), &rows_csv(&grid, &rows))?;
-            write(&out.join("summary.csv"), &summary_csv(&grid, &summaries))
-        })?;
-    }
-
     let trace = args.trace.as_ref().map(|dir| dir.display().to_string());
     let answer = SimulateAnswer {
         rows: rows
@@ -144,16 +145,40 @@ pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failur
         let note = if args.checkpoint { OF_CHECKPOINTS } else { "" };
         text(&answer, context.out.color()) + note
     };
-    context.out.show(&answer, text, || {
+    let shown = context.out.show(&answer, text, || {
         answer
             .rows
             .iter()
             .map(|row| seconds(row.makespan_s))
             .collect()
-    })?;
+    });
+    // Only now: where the files cannot be written, hours of work are not lost with them.
+    if let Some(out) = &args.out {
+        files::write_into(out, args.force, |out| {
+            write(&out.join(ROWS), &rows_csv(&grid, &rows))?;
+            write(&out.join(SUMMARY), &summary_csv(&grid, &summaries))
+        })?;
+    }
+    shown?;
 
     let none = answer.rows.iter().all(|row| !row.finished);
     Ok(if none { Exit::Error } else { Exit::Well })
+}
+
+/// Finds before the work what would keep its files from being written after it, and says what they may meet.
+fn make_ready(context: &Context, out: &Path, force: bool) -> Result<(), Failure> {
+    let there = files::ready_for(out, force, &[ROWS, SUMMARY])?;
+    if force || context.out.mode() != OutputMode::Cli {
+        return Ok(());
+    }
+
+    for path in there {
+        note(&format!(
+            "note: {} is there already, and stays as it is if something else comes out; --force replaces it",
+            path.display()
+        ));
+    }
+    Ok(())
 }
 
 /// Returns the number of threads as given, or one for each processor.

@@ -1,16 +1,19 @@
 //! Executes `deskgrid-lab reproduce`: writes a paper's results beside ours. The experiments and the
 //! reports live in `papers`.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use cli::terminal::{
-    Exit, Failure, OutputForm, OutputMode, failed, note, threads, write, write_into,
+    Exit, Failure, OutputForm, OutputMode, failed, note, ready_for, threads, write, write_into,
 };
 use papers::liars;
 use papers::report::{Brief, File, downey, gainaru, kondo, petrou, wozniak};
 use serde::Serialize;
 
 use crate::args::{Paper, ReproduceArgs};
+
+const REPORT: &str = "report.md";
 
 #[derive(Serialize)]
 struct ReproduceAnswer {
@@ -30,8 +33,8 @@ pub(super) fn run(out: &OutputForm, args: &ReproduceArgs) -> Result<Exit, Failur
         Paper::Liars => "liars",
     };
     let dir = args.out.clone().unwrap_or_else(|| PathBuf::from(paper));
-    let report = dir.join("report.md");
-    check(args, paper, &dir, &report)?;
+    let report = dir.join(REPORT);
+    check(args, paper, &dir)?;
 
     let talk = out.mode() == OutputMode::Cli;
     let mut say = |what: &str| {
@@ -79,7 +82,7 @@ pub(super) fn run(out: &OutputForm, args: &ReproduceArgs) -> Result<Exit, Failur
 }
 
 /// Finds before the work what would be in its way after it, or what it would not heed.
-fn check(args: &ReproduceArgs, paper: &str, dir: &Path, report: &Path) -> Result<(), Failure> {
+fn check(args: &ReproduceArgs, paper: &str, dir: &Path) -> Result<(), Failure> {
     if args.log.is_some() && !matches!(args.paper, Paper::Gainaru | Paper::Downey) {
         return Err(Failure::usage(
             format!("reproduce {paper} reads no log"),
@@ -87,18 +90,32 @@ fn check(args: &ReproduceArgs, paper: &str, dir: &Path, report: &Path) -> Result
         ));
     }
 
-    std::fs::create_dir_all(dir)
-        .map_err(|e| Failure::io(format!("cannot make {}", dir.display()), &e))?;
-    if !args.force && report.symlink_metadata().is_ok() {
-        return Err(Failure::new(
+    ready_for(dir, args.force, &[REPORT])?;
+    match of_another_run(dir)? {
+        Some(there) if !args.force => Err(Failure::new(
             Exit::Error,
             "exists",
-            format!("{} is there already", report.display()),
+            format!("{} is there already", there.display()),
             "write into another directory (--out), or use --force",
-        ));
+        )),
+        _ => Ok(()),
     }
+}
 
-    Ok(())
+/// Returns the first of the report, the tables and the figures in a directory, of whatever run they are: the names of
+/// those that are to come are known only after the work.
+fn of_another_run(dir: &Path) -> Result<Option<PathBuf>, Failure> {
+    let unread = |error| Failure::io(format!("cannot look into {}", dir.display()), &error);
+    let is_ours = |path: &PathBuf| {
+        let ending = path.extension().and_then(OsStr::to_str);
+        path.file_name() == Some(OsStr::new(REPORT)) || matches!(ending, Some("csv" | "svg"))
+    };
+
+    let entries = std::fs::read_dir(dir).map_err(unread)?;
+    let paths: std::io::Result<Vec<PathBuf>> = entries
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect();
+    Ok(paths.map_err(unread)?.into_iter().filter(is_ours).min())
 }
 
 fn bad_log(error: &dyn std::error::Error) -> Failure {

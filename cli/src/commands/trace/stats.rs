@@ -36,6 +36,16 @@ pub(super) async fn run(context: &Context, args: &StatsArgs) -> Result<Exit, Fai
         None => (recorded::trace(context, &args.part).await?, None),
     };
     let stats = stats_of(&trace);
+    let answer = StatsAnswer {
+        stats: &stats,
+        calibration: table.as_ref(),
+    };
+    let text = || text(&stats, table.as_ref(), context.out.color());
+    let shown = context
+        .out
+        .show(&answer, text, || vec![stats.hosts.to_string()]);
+
+    // Only now: where the figures cannot be written, the rest is not lost with them.
     if let Some(dir) = &args.svg {
         files::write_into(dir, args.force, |dir| {
             figures(&trace, &stats).iter().try_for_each(|figure| {
@@ -43,15 +53,7 @@ pub(super) async fn run(context: &Context, args: &StatsArgs) -> Result<Exit, Fai
             })
         })?;
     }
-
-    let answer = StatsAnswer {
-        stats: &stats,
-        calibration: table.as_ref(),
-    };
-    let text = || text(&stats, table.as_ref(), context.out.color());
-    context
-        .out
-        .show(&answer, text, || vec![stats.hosts.to_string()])?;
+    shown?;
 
     Ok(Exit::Well)
 }

@@ -127,14 +127,21 @@ fn nothing_is_overwritten(grid: &Grid) {
             "summary.csv",
         ),
     ];
-    for (words, name) in exports {
+    for (line, name) in exports {
         let file = grid.file(&format!("kept/{name}"), "mine");
-        let words: Vec<&str> = words.split(' ').collect();
-        let refused = grid.deskgrid(words.clone()).expect_code(1).stderr;
+        let words: Vec<&str> = line.split(' ').collect();
+        let tests::Output { stdout, stderr, .. } = grid.deskgrid(words.clone()).expect_code(1);
         let said = format!("{name} is there already and differs");
         assert!(
-            refused.contains(&said) && refused.contains("--force"),
-            "{refused}"
+            stderr.contains(&said) && stderr.contains("--force"),
+            "{stderr}"
+        );
+        let answers = ["simulate", "trace stats"];
+        let answers = answers.iter().any(|first| line.starts_with(first));
+        assert_eq!(
+            !stdout.is_empty(),
+            answers,
+            "what took its time is told: {stdout}"
         );
         assert_eq!(fs::read_to_string(&file).expect("it is there"), "mine");
 

@@ -569,6 +569,61 @@ fn a_report_is_not_replaced_unless_told_to_and_a_log_that_is_not_read_is_refused
 }
 
 #[test]
+fn what_would_be_in_the_way_of_files_is_found_before_the_work() {
+    let grid = Grid::start();
+    let out = grid.dir().join("liars").display().to_string();
+    grid.file("liars/liars.csv", "mine");
+    let asked = [
+        "reproduce",
+        "liars",
+        "--quick",
+        "--runs",
+        "1",
+        "--out",
+        &out,
+    ];
+    let refused = lab(asked).expect_code(1).stderr;
+    assert!(
+        refused.contains("liars.csv is there already\n"),
+        "{refused}"
+    );
+
+    let job = [
+        "simulate",
+        "--platform",
+        "lab",
+        "--policy",
+        "FCFS",
+        "--runs",
+        "1",
+    ];
+    grid.file("taken/rows.csv/inside", "mine");
+    let file = grid.file("file", "mine").display().to_string();
+    for (out, says) in [
+        ("taken", "rows.csv is there already, and is no file"),
+        (file.as_str(), "cannot make"),
+    ] {
+        for force in [&[][..], &["--force"]] {
+            let words = [&job[..], &["--out", out], force].concat();
+            let refused = grid.deskgrid(words).expect_code(1);
+            assert!(refused.stderr.contains(says), "{refused:?}");
+            assert_eq!(refused.stdout, "", "nothing was simulated");
+        }
+    }
+
+    grid.file("old/summary.csv", "mine");
+    let told = grid
+        .deskgrid([&job[..], &["--out", "old"]].concat())
+        .expect_code(1);
+    let noted = "summary.csv is there already, and stays as it is if something else comes out";
+    assert!(told.stderr.contains(noted), "{told:?}");
+    assert!(
+        told.stdout.contains("FCFS"),
+        "the answer is not lost: {told:?}"
+    );
+}
+
+#[test]
 fn flags_that_a_command_would_not_heed_are_refused() {
     let grid = Grid::start();
     let dir = trace(&grid, "plain", "fast,0,9000,1,1\nslow,0,9000,1,1\n");
