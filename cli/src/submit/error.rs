@@ -246,7 +246,7 @@ impl BuildError {
             BuildError::Read { .. } | BuildError::Input { .. } => {
                 "check the name; relative names start from the directory where you run deskgrid".to_owned()
             }
-            BuildError::NotText { .. } => "write the list in UTF-8; file names in it too".to_owned(),
+            BuildError::NotText { .. } => "save the file in UTF-8; names of files in it have to be so, too".to_owned(),
             BuildError::NoItems { .. } => "write one line per task (empty lines do not count), or one value per task in a JSON array".to_owned(),
             BuildError::Json { .. } => {
                 r#"write an array such as ["a", "b"] or [{"x": 1}, {"x": 2}], or one value per line"#.to_owned()

@@ -20,8 +20,16 @@ pub(crate) fn read(path: &Path) -> Result<JobArgs, BuildError> {
 /// # Errors
 /// As [`read`].
 pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<JobArgs, BuildError> {
-    let text = String::from_utf8_lossy(bytes);
-    toml::from_str(&text).map_err(|error| {
+    let not_text = |bad: std::str::Utf8Error| {
+        let before = &bytes[..bad.valid_up_to()];
+        BuildError::NotText {
+            path: path.to_owned(),
+            line: before.split(|byte| *byte == b'\n').count(),
+        }
+    };
+    let text = std::str::from_utf8(bytes).map_err(not_text)?;
+
+    toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start).min(text.len());
         let start = text[..at].rfind('\n').map_or(0, |i| i + 1);
         let rest = &text[start..];
@@ -262,6 +270,19 @@ mod tests {
             assert!(because.contains(why), "{text}: {because}");
             assert!(failure.hint.contains(hint), "{text}: {}", failure.hint);
         }
+    }
+
+    #[test]
+    fn a_file_that_is_not_utf_8_is_refused_with_the_line_instead_of_changed() {
+        let bytes = b"name = \"n\"\ncommand = [\"x\"]\nenv = [\"CITY=K\xf6ln\"]\n";
+        let bad = parse(bytes, Path::new("job.toml")).unwrap_err();
+        assert!(matches!(bad, BuildError::NotText { line: 3, .. }), "{bad}");
+        let failure = crate::failure::Failure::from(bad);
+        assert_eq!(failure.what, "line 3 of job.toml is not UTF-8 text");
+
+        let right = "name = \"Köln\"\n".as_bytes();
+        let job = parse(right, Path::new("job.toml")).unwrap();
+        assert_eq!(job.name.as_deref(), Some("Köln"));
     }
 
     #[test]
