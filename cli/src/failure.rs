@@ -115,6 +115,17 @@ impl Failure {
         }
     }
 
+    /// Creates the failure of a command that the master's program, which is older, does not know.
+    #[cfg(any(feature = "whole", test))]
+    pub(crate) fn too_old(what: impl Into<String>) -> Self {
+        Self::new(
+            Exit::Error,
+            "too-old",
+            what,
+            "upgrade the master's deskgrid",
+        )
+    }
+
     /// Creates the end of a command that prints on and on, and whose reader has seen enough (`deskgrid events | head`): all is
     /// well, and nobody is left to tell.
     pub(crate) fn unread() -> Self {
@@ -448,6 +459,8 @@ mod tests {
         // What is beyond a limit is taken another time: 5 is for deadlines alone.
         assert_eq!(refused(RefusalCode::Conflict), 1);
         assert_eq!(refused(RefusalCode::Unavailable), 1);
+        assert_eq!(refused(RefusalCode::Version), 1);
+        assert_eq!(Failure::too_old("this master is too old").exit as u8, 1);
 
         let unreachable = LinkError::Unreachable {
             master: "h:1".into(),

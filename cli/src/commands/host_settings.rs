@@ -13,7 +13,7 @@ use link::client::unexpected;
 
 use super::Context;
 use crate::args::serve::{HostSettingsCommand, SettingsScope};
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::output::table::Rows;
 use crate::output::{note, when};
 use crate::session::Session;
@@ -29,8 +29,7 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     if session.client().version() < SITE_VERSION {
         let what = "this master is too old to keep settings for workers";
-        let hint = "upgrade the master's deskgrid";
-        return Err(Failure::new(Exit::Refused, "too-old", what, hint));
+        return Err(Failure::too_old(what));
     }
 
     match command {

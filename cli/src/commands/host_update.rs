@@ -35,8 +35,7 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     if session.client().version() < UPDATE_VERSION {
         let what = "this master is too old to roll programs out";
-        let hint = "upgrade the master's deskgrid";
-        return Err(Failure::new(Exit::Refused, "too-old", what, hint));
+        return Err(Failure::too_old(what));
     }
 
     match command {
