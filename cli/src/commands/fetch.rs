@@ -56,26 +56,32 @@ pub(super) struct Into {
 /// The names of the directories in which the files of tasks are put.
 #[derive(Debug, Clone, Copy)]
 enum TaskDirs {
-    /// All files in one directory: the job has one task.
+    /// All files in one directory: the job has one task, and gets no more.
     None,
     /// One for each task, named by its number, with leading zeros up to this many digits.
     Digits(usize),
 }
 
 impl TaskDirs {
-    /// Takes the names for a job. They do not depend on which files are there: a later fetch is to find
-    /// the same directories.
+    /// Takes the names for a job. They depend neither on which files are there, nor on how many tasks an open job has
+    /// so far: a later fetch is to find the same directories.
     ///
     /// # Errors
     /// If the master refuses or the connection is gone.
     async fn of(session: &Session, job: &JobView, pad: bool) -> Result<Self, Failure> {
-        if job.tasks.total <= 1 {
+        if job.tasks.total <= 1 && !job.open {
             return Ok(TaskDirs::None);
         }
         if !pad {
             return Ok(TaskDirs::Digits(1));
         }
 
+        if job.open {
+            note(&format!(
+                "job {} is open: with more tasks --pad may give its directories longer names; without --pad they stay",
+                job.job
+            ));
+        }
         let last = session.tasks(job.job, Selector::Last, Vec::new()).await?;
         let digits = last
             .first()

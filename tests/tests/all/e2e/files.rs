@@ -775,6 +775,38 @@ fn padded_numbers_are_as_long_in_each_fetch_of_a_job() {
 }
 
 #[test]
+fn files_of_an_open_job_lie_below_their_task_from_the_first_fetch_on() {
+    let mut grid = Grid::start();
+    grid.worker("h1").slots(4).start();
+    let words = "echo $DESKGRID_TASK_ID > 2";
+    let job = grid.submit(["--open", "--output-file", "2", "--", "sh", "-c", words]);
+
+    let into = grid.dir().join("open");
+    for tasks in 1..=2 {
+        let done = |view: &serde_json::Value| (view["tasks"]["finished"] == tasks).then_some(());
+        grid.until("all tasks are done", &["job", "info", &job], done);
+        grid.fetch(&job, "open");
+
+        let files = walkdir::WalkDir::new(&into).sort_by_file_name().into_iter();
+        let files = files.map(|entry| entry.expect("can be read"));
+        let files = files.filter(|entry| entry.file_type().is_file());
+        let there: Vec<_> = files.map(walkdir::DirEntry::into_path).collect();
+        let each: Vec<_> = (1..=tasks)
+            .map(|task| into.join(format!("{task}/2")))
+            .collect();
+        assert_eq!(there, each);
+        if tasks == 1 {
+            grid.deskgrid(["submit", "--into", &job]).expect_code(0);
+        }
+    }
+
+    let to = into.to_str().expect("UTF-8");
+    let padded = grid.deskgrid(["job", "fetch", &job, "--into", to, "--pad"]);
+    let said = padded.expect_code(0).stderr;
+    assert!(said.contains("is open: with more tasks --pad"), "{said}");
+}
+
+#[test]
 fn an_item_with_brackets_and_braces_names_its_output() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(4).start();
