@@ -191,8 +191,9 @@ pub(crate) struct JobArgs {
     /// `"estimate"`: a duration, or seconds
     #[arg(long, value_name = "DUR,..|F", help_heading = "Rules")]
     pub estimates: Option<EstimatesArg>,
-    /// Take the job only if all of it is expected to be done by this deadline: a date, or a
-    /// duration from now; else exit with code 5 and say what could be promised
+    /// Take the job only if all of it is expected to be done by this deadline: a date (UTC unless it
+    /// says otherwise, as 2026-03-01T09:30:00+01:00 does), or a duration from now; else exit with
+    /// code 5 and say what could be promised
     #[arg(long, value_name = "TIME|DUR", help_heading = "Rules")]
     pub deadline: Option<Deadline>,
     /// Disclose tasks that may be needed, the likeliest first: nobody waits for a task until

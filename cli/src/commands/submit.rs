@@ -8,7 +8,7 @@ use clap::Args;
 use common::text::plural;
 use common::view::{CounterView, PromiseView, QualityView};
 use common::wire::client::Request;
-use common::{After, HostId, IdSet, JobId, RequestId, Span};
+use common::{After, HostId, IdSet, JobId, RequestId, Span, Time};
 use uuid::Uuid;
 
 use super::Context;
@@ -62,7 +62,7 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
                 context,
                 tasks,
                 args.dry_run,
-                &not_promised(&counter),
+                &not_promised(&counter, plan.asked().deadline),
                 Some(&counter),
             );
         }
@@ -338,13 +338,14 @@ fn promised(view: &PromiseView) -> String {
         ""
     };
     format!(
-        ", {:.0} % likely to meet the deadline{later}{why}{quality}",
-        100.0 * view.probability
+        ", {:.0} % likely to meet the deadline of {}{later}{why}{quality}",
+        100.0 * view.probability,
+        when::date(view.deadline)
     )
 }
 
-/// Reports that the job's deadline cannot be promised, and what could be.
-fn not_promised(counter: &CounterView) -> Failure {
+/// Reports that the job's deadline, perhaps a `date`, cannot be promised, and what could be.
+fn not_promised(counter: &CounterView, date: Option<Time>) -> Failure {
     let mut hint = Vec::new();
     if let Some((_, span)) = counter.earliest {
         hint.push(format!("--deadline {} for all of it", from_now(span)));
@@ -358,7 +359,14 @@ fn not_promised(counter: &CounterView) -> Failure {
     } else {
         hint.join(", or ")
     };
-    Failure::new(Exit::Refused, "not-admitted", "the job is not taken", hint).because(&counter.why)
+    let what = match date {
+        Some(date) => format!(
+            "the job is not taken for the deadline of {}",
+            when::date(date)
+        ),
+        None => "the job is not taken".to_owned(),
+    };
+    Failure::new(Exit::Refused, "not-admitted", what, hint).because(&counter.why)
 }
 
 /// Returns the value of `--deadline` for at least this time from now, to the second, as people write it: `1h23m5s`.

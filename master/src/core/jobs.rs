@@ -113,8 +113,7 @@ fn past(since: Option<Span>) -> Refusal {
         Some(since) => format!("the deadline is in the past ({since} ago by the master's clock)"),
         None => "the deadline leaves no time at all".to_owned(),
     };
-    let hint =
-        "a future date, or a time from now: --deadline 2h (deskgrid doctor compares the clocks)";
+    let hint = "a future date (UTC unless it has an offset), or a time from now: --deadline 2h (deskgrid doctor compares the clocks)";
     Refusal::new(RefusalCode::Invalid, what, hint)
 }
 

@@ -160,6 +160,33 @@ fn a_bag_that_cannot_be_done_in_time_is_refused_with_an_offer_that_is_accepted_a
 }
 
 #[test]
+fn a_date_without_an_offset_is_utc_and_the_answer_says_which_moment_it_is() {
+    let mut grid = Grid::start();
+    grid.worker("h1").slots(1).start();
+    grid.until("the host is ready", &["host", "list"], |hosts| {
+        (hosts["hosts"][0]["state"] == "ready").then_some(())
+    });
+    let noop = ["--noop", "--dry-run"];
+    let answer = grid.json(asked("30d", "1-10", &noop));
+    let month = answer["deadline"].as_str().expect("a date");
+
+    let date = &month[..16];
+    let (day, minute) = date.split_once('T').expect("a date and a time");
+    let said = format!("the deadline of {day} {minute}:00 UTC");
+    let dry = grid.deskgrid(asked(date, "1-10", &noop)).expect_code(0);
+    assert!(dry.stdout.contains(&said), "{dry:?}");
+    // A minute each, on one slot: 69 days.
+    let refused = grid.deskgrid(asked(date, "1-100000", &noop)).expect_code(5);
+    assert!(refused.stderr.contains(&said), "{refused:?}");
+
+    let taken = grid.deskgrid(asked(date, "1-10", &["--noop"]));
+    let taken = taken.expect_code(0).stdout;
+    assert!(taken.contains(&said), "{taken}");
+    let help = grid.deskgrid(["submit", "--help"]).expect_code(0).stdout;
+    assert!(help.contains("UTC"), "{help}");
+}
+
+#[test]
 fn an_overrunning_task_is_evicted_once_a_waiting_promise_would_be_broken() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(1).config("speed = 1.0\n").start();
