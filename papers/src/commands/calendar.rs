@@ -78,7 +78,7 @@ struct Calendars {
 /// Prints the times that the calendar gives to the tasks of a file's new bags.
 pub(super) fn calendar(out: &OutputForm, path: &Path) -> Result<Exit, Failure> {
     let text = std::fs::read_to_string(path).map_err(|error| {
-        Failure::io(
+        Failure::unreadable(
             format!("cannot read the calendar {}", path.display()),
             &error,
         )

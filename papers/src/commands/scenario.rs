@@ -18,7 +18,7 @@ struct ScenarioAnswers(BTreeMap<&'static str, Vec<ReplayAnswer>>);
 /// Replays the scenarios of a file.
 pub(super) fn run(out: &OutputForm, path: &Path) -> Result<Exit, Failure> {
     let text = std::fs::read_to_string(path).map_err(|error| {
-        Failure::io(
+        Failure::unreadable(
             format!("cannot read the scenario {}", path.display()),
             &error,
         )

@@ -200,8 +200,9 @@ fn width_text(answer: &WidthJson, color: bool) -> String {
 
 impl MachineFile {
     fn read(file: &Path) -> Result<Self, Failure> {
-        let text = std::fs::read_to_string(file)
-            .map_err(|error| Failure::io(format!("cannot read {}", file.display()), &error))?;
+        let text = std::fs::read_to_string(file).map_err(|error| {
+            Failure::unreadable(format!("cannot read {}", file.display()), &error)
+        })?;
         let hint = r#"{"jobs": [[AGE_S, HOSTS], ...], "free": N, "need": N}; see deskgrid-lab predict wait --help"#;
         let state: MachineFile = serde_json::from_str(&text).map_err(|error| {
             Failure::usage(

@@ -624,6 +624,20 @@ fn what_would_be_in_the_way_of_files_is_found_before_the_work() {
 }
 
 #[test]
+fn a_file_that_the_laboratory_cannot_read_is_a_mistake_of_the_command_line() {
+    for words in [
+        &["simulate", "--scenario"][..],
+        &["predict", "calendar", "--state"],
+        &["predict", "wait", "--state"],
+        &["predict", "width", "--state"],
+        &["predict", "accuracy", "--log"],
+    ] {
+        let told = lab([words, &["/nowhere/file"]].concat()).expect_code(2);
+        assert!(told.stderr.contains("/nowhere/file"), "{told:?}");
+    }
+}
+
+#[test]
 fn flags_that_a_command_would_not_heed_are_refused() {
     let grid = Grid::start();
     let dir = trace(&grid, "plain", "fast,0,9000,1,1\nslow,0,9000,1,1\n");
