@@ -23,17 +23,14 @@ use crate::output::json::{Json, SubmitAnswer};
 use crate::output::{note, when};
 use crate::session::Session;
 use crate::submit::send::{SendMode, send};
-use crate::submit::{SubmitPlan, no_limits, plan, read_job_file};
+use crate::submit::{SubmitPlan, no_limits, options, plan};
 
 /// Plans the job, uploads its files, submits it and, if asked, waits for it.
 pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Failure> {
     if let Some(into) = args.into {
         return super::add::run(context, &args, into).await;
     }
-    let job = match &args.job_file {
-        Some(path) => args.job.clone().over(read_job_file(path)?),
-        None => args.job.clone(),
-    };
+    let job = options(&args)?;
     let words: Vec<OsString> = std::env::args_os().collect();
     if let Some(text) = behind_the_command(&words, &args.job.command) {
         note(&format!("note: {text}"));

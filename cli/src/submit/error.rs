@@ -59,6 +59,9 @@ pub(crate) enum BuildError {
     /// A directory or archive that cannot be a tree.
     #[error(transparent)]
     Tree(#[from] BadTree),
+    /// Standard input as the source of two lists.
+    #[error("standard input is given twice: as {0} and as {1}")]
+    StdinTwice(&'static str, &'static str),
     /// A line that is not UTF-8.
     #[error("line {line} of {path} is not UTF-8 text", path = path.display())]
     NotText {
@@ -246,6 +249,7 @@ impl BuildError {
             BuildError::Read { .. } | BuildError::Input { .. } => {
                 "check the name; relative names start from the directory where you run deskgrid".to_owned()
             }
+            BuildError::StdinTwice(..) => "write one of them into a file, and name that".to_owned(),
             BuildError::NotText { .. } => "save the file in UTF-8; names of files in it have to be so, too".to_owned(),
             BuildError::NoItems { .. } => "write one line per task (empty lines do not count), or one value per task in a JSON array".to_owned(),
             BuildError::Json { .. } => {

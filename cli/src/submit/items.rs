@@ -9,7 +9,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::BuildError;
-use crate::args::value::Dur;
+use crate::args::submit::JobArgs;
+use crate::args::value::{Dur, EstimatesArg};
 use crate::files::unmarked;
 
 /// Reads one item per line; empty lines are skipped. `-` is standard input.
@@ -141,6 +142,30 @@ fn at_least_one<T>(items: Vec<T>, path: &Path) -> Result<Vec<T>, BuildError> {
         })
     } else {
         Ok(items)
+    }
+}
+
+/// Refuses standard input where it would be read twice: all that is in it goes to the first.
+pub(super) fn check_stdin(job_file: Option<&Path>, job: &JobArgs) -> Result<(), BuildError> {
+    let estimates = match &job.estimates {
+        Some(EstimatesArg::File(path)) => Some(path.as_path()),
+        _ => None,
+    };
+    let given = [
+        ("--job-file", job_file),
+        ("--each-line", job.each_line.as_deref()),
+        ("--from-json", job.from_json.as_deref()),
+        ("--estimates", estimates),
+    ];
+
+    let is_stdin = |path: &Path| path == Path::new("-") || path == Path::new("/dev/stdin");
+    let mut from_stdin = given
+        .iter()
+        .filter(|(_, path)| path.is_some_and(is_stdin))
+        .map(|(flag, _)| *flag);
+    match (from_stdin.next(), from_stdin.next()) {
+        (Some(first), Some(second)) => Err(BuildError::StdinTwice(first, second)),
+        _ => Ok(()),
     }
 }
 

@@ -36,11 +36,7 @@ impl Desk {
         let Commands::Submit(Deferred(args)) = Cli::try_parse_from(words).unwrap().command else {
             panic!("not a submission")
         };
-        let args = match &args.job_file {
-            Some(path) => args.job.over(crate::submit::read_job_file(path)?),
-            None => args.job,
-        };
-        Ok(plan(&args)?)
+        Ok(plan(&crate::submit::options(&args)?)?)
     }
 
     fn job(&self, words: &[&str]) -> JobSpec {
@@ -71,6 +67,35 @@ fn command(job: &JobSpec) -> &CommandSpec {
         panic!("not a command")
     };
     command
+}
+
+#[test]
+fn standard_input_is_one_list_alone() {
+    let desk = Desk::new();
+    let listed = desk.file("listed.toml", "each-line = \"-\"\n");
+
+    for (words, named) in [
+        (
+            &["--job-file", "-", "--each-line", "-"][..],
+            "--job-file and as --each-line",
+        ),
+        (
+            &["--each-line", "-", "--estimates", "-"],
+            "--each-line and as --estimates",
+        ),
+        (
+            &["--from-json", "/dev/stdin", "--estimates", "-"],
+            "--from-json and as --estimates",
+        ),
+        (
+            &["--job-file", &listed, "--estimates", "-"],
+            "--each-line and as --estimates",
+        ),
+    ] {
+        let said = desk.wrong(&[words, &["--", "x"]].concat());
+        assert!(said.contains("standard input is given twice"), "{said}");
+        assert!(said.contains(named), "{words:?}: {said}");
+    }
 }
 
 #[test]
