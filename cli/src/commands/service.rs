@@ -21,6 +21,10 @@ use crate::service::{Scope, ServicePaths, dir_of};
 
 /// The directories of units that packages install.
 const PACKAGED_UNITS: [&str; 2] = ["/usr/lib/systemd/system", "/lib/systemd/system"];
+/// The note on what `uninstall --user` leaves as it is: nobody has noted who switched it on first, and other services may
+/// count on it by now.
+const LINGERS: &str = "note: lingering, which install --user switches on, stays: your account's services run while you are not logged in. If none of \
+                       the others needs that: loginctl disable-linger";
 /// The list of dpkg that is there while the package is.
 const DPKG_LIST: &str = "/var/lib/dpkg/info/deskgrid-worker.list";
 
@@ -123,7 +127,11 @@ pub(super) fn uninstall(context: &Context, args: &ServiceArgs) -> Result<Exit, F
 
     let stop = root.commands(places.stop());
     let forget = root.commands(places.forget());
-    take_away(context, args, &there, (&stop, &forget))
+    let shown = take_away(context, args, &there, (&stop, &forget))?;
+    if args.user && args.root.is_none() && !there.is_empty() {
+        note(LINGERS);
+    }
+    Ok(shown)
 }
 
 /// Removes the unit, the slice and the program that `install` put before those of a package, whose service takes over. Its

@@ -126,6 +126,28 @@ fn a_service_is_installed_and_removed_as_a_whole() {
 }
 
 #[test]
+fn who_removes_a_service_of_ones_own_is_told_that_lingering_stays() {
+    let grid = Grid::start();
+    let dir = |name: &str| grid.dir().join(name);
+    let looked = || {
+        let mut command = tests::clean("deskgrid", grid.dir());
+        command
+            .env("XDG_CONFIG_HOME", dir("config"))
+            .env("XDG_DATA_HOME", dir("data"));
+        command.args(["worker", "uninstall", "--user"]);
+        tests::Started::new(&mut command)
+            .finish()
+            .expect_code(0)
+            .stderr
+    };
+    assert_eq!(looked(), "", "there is nothing");
+
+    grid.file("config/systemd/user/deskgrid-worker.service", "[Service]\n");
+    let told = looked();
+    assert!(told.contains("loginctl disable-linger"), "{told}");
+}
+
+#[test]
 fn a_service_for_a_pc_that_nobody_sits_at_computes_at_once() {
     let grid = Grid::start();
     let root = grid.dir().join("pc");
