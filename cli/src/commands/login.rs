@@ -322,33 +322,109 @@ fn line_of_input() -> Result<String, Failure> {
     Ok(line)
 }
 
+/// The words that ask for a token.
+const QUESTION: &str = "join token (from `deskgrid token create`; it is not shown): ";
+
 /// Asks at the terminal, which does not show the answer.
+#[cfg(not(unix))]
 fn asked() -> Result<String, Failure> {
-    // Silent first: it discards typed text, and what follows the question is the answer.
-    #[cfg(unix)]
-    let _silent = Silent::new();
-    eprint!("join token (from `deskgrid token create`; it is not shown): ");
+    eprint!("{QUESTION}");
     let line = line_of_input();
     eprintln!();
     line
 }
 
-/// A terminal that does not show typed text until this is dropped.
+/// Asks at the terminal, which does not show the answer. Ctrl-C ends the program once the terminal is as it was.
+#[cfg(unix)]
+fn asked() -> Result<String, Failure> {
+    use rustix::process::{Signal, getpid, kill_process};
+
+    // Silent first: it discards typed text, and what follows the question is the answer.
+    let silent = Silent::new();
+    eprint!("{QUESTION}");
+    let line = typed(&mut std::io::stdin().lock(), silent.interrupt());
+    eprintln!();
+    drop(silent);
+
+    let line = line.map_err(|e| Failure::io("cannot read the token", &e))?;
+    line.ok_or_else(|| {
+        // What a shell is to see, which ends a script that called this.
+        let _ = kill_process(getpid(), Signal::INT);
+        let hint = "run the same command again";
+        Failure::new(
+            Exit::Error,
+            "interrupted",
+            "interrupted: nothing has joined",
+            hint,
+        )
+    })
+}
+
+/// Reads a line; `None` if it ends with the character that interrupts.
+#[cfg(unix)]
+fn typed(from: &mut impl BufRead, interrupt: Option<u8>) -> std::io::Result<Option<String>> {
+    let mut line = Vec::new();
+    loop {
+        let some = match from.fill_buf() {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            some => some?,
+        };
+        let is_last = |byte: &u8| *byte == b'\n' || Some(*byte) == interrupt;
+        let Some(at) = some.iter().position(is_last) else {
+            let read = some.len();
+            line.extend_from_slice(some);
+            from.consume(read);
+            match read {
+                0 => break,
+                _ => continue,
+            }
+        };
+
+        let last = some[at];
+        line.extend_from_slice(&some[..at]);
+        from.consume(at + 1);
+        if last != b'\n' {
+            return Ok(None);
+        }
+        break;
+    }
+
+    let not_text = |_| std::io::Error::new(std::io::ErrorKind::InvalidData, "it is not UTF-8");
+    String::from_utf8(line).map(Some).map_err(not_text)
+}
+
+/// A terminal that does not show typed text until this is dropped. Nothing that is typed ends the program meanwhile, which
+/// would leave it so: the character that does (Ctrl-C) ends a line.
 #[cfg(unix)]
 struct Silent(Option<rustix::termios::Termios>);
 
 #[cfg(unix)]
 impl Silent {
     fn new() -> Self {
-        use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+        use rustix::termios::{
+            LocalModes, OptionalActions, SpecialCodeIndex, tcgetattr, tcsetattr,
+        };
+
         let before = tcgetattr(std::io::stdin()).ok();
         if let Some(mut silent) = before.clone() {
-            silent.local_modes.remove(LocalModes::ECHO);
+            silent
+                .local_modes
+                .remove(LocalModes::ECHO | LocalModes::ISIG);
+            let interrupt = silent.special_codes[SpecialCodeIndex::VINTR];
+            silent.special_codes[SpecialCodeIndex::VEOL] = interrupt;
             // On a terminal that cannot hide its echo, only somebody at the same screen sees the
             // token.
             let _ = tcsetattr(std::io::stdin(), OptionalActions::Flush, &silent);
         }
         Self(before)
+    }
+
+    /// Returns the character that interrupts, if the terminal has one.
+    fn interrupt(&self) -> Option<u8> {
+        let before = self.0.as_ref()?;
+        let code = before.special_codes[rustix::termios::SpecialCodeIndex::VINTR];
+        // These say that there is none: on Linux, and elsewhere.
+        (code != 0 && code != 0xff).then_some(code)
     }
 }
 
@@ -386,6 +462,21 @@ pub(super) fn own_name(who: Newcomer) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_typed_line_ends_where_it_is_interrupted() {
+        let read = |bytes: &[u8]| {
+            // A piece at a time, as a terminal gives them.
+            let mut from = std::io::BufReader::with_capacity(2, bytes);
+            typed(&mut from, Some(3)).unwrap()
+        };
+        assert_eq!(read(b"dg1.x\nmore"), Some("dg1.x".to_owned()));
+        assert_eq!(read(b"dg1.x"), Some("dg1.x".to_owned()));
+        assert_eq!(read(b""), Some(String::new()));
+        assert_eq!(read(b"dg1\x03.x\n"), None);
+        assert_eq!(read(b"\x03"), None);
+    }
 
     #[test]
     fn a_token_in_a_file_from_windows_is_the_text_of_its_first_line() {

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
 use tests::{Grid, eventually};
@@ -370,6 +371,39 @@ fn revoked_hosts_are_listed_only_with_all() {
                 .then_some(())
         },
     );
+}
+
+#[test]
+fn a_prompt_for_a_token_that_is_interrupted_leaves_a_terminal_that_shows_what_is_typed() {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use rustix::termios::{LocalModes, tcgetattr};
+
+    let grid = Grid::start();
+    let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+    grantpt(&screen).expect("it is ours");
+    unlockpt(&screen).expect("it is ours");
+    let name = ptsname(&screen, Vec::new()).expect("it has a name");
+    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY;
+    let terminal = rustix::fs::open(&name, flags, rustix::fs::Mode::empty()).expect("it opens");
+    let shows = || {
+        let modes = tcgetattr(&terminal).expect("a terminal").local_modes;
+        modes.contains(LocalModes::ECHO)
+    };
+    assert!(shows(), "as it begins");
+
+    let mut command = grid.command("newcomer");
+    command.args(["login", "--master", grid.listen()]);
+    command.stdin(terminal.try_clone().expect("a second handle"));
+    let quiet = command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = quiet.spawn().expect("the program is built");
+    let patience = Duration::from_secs(60);
+    eventually("it asks", patience, || (!shows()).then_some(()));
+
+    let mut keys = fs::File::from(screen);
+    keys.write_all(b"dg1.half\x03").expect("Ctrl-C is typed");
+    let ended = eventually("it ends", patience, || child.try_wait().expect("a child"));
+    assert!(!ended.success(), "{ended}");
+    assert!(shows(), "as it was");
 }
 
 #[test]
