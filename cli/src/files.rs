@@ -31,6 +31,7 @@ pub(crate) fn read_text(file: &Path) -> io::Result<String> {
 ///
 /// # Errors
 /// If the directory cannot be made or written, or something else than a file has the place of one.
+#[cfg(feature = "whole")]
 pub fn ready_for(dir: &Path, force: bool, names: &[&str]) -> Result<Vec<PathBuf>, Failure> {
     std::fs::create_dir_all(dir).map_err(|error| cannot("make", dir, &error))?;
     tempfile::tempfile_in(dir).map_err(|error| cannot("write into", dir, &error))?;
@@ -59,6 +60,7 @@ fn cannot(what: &str, path: &Path, error: &io::Error) -> Failure {
 ///
 /// # Errors
 /// Those of `write`; if there is another file of that name, or one cannot be written.
+#[cfg(feature = "whole")]
 pub fn write_into(
     dir: &Path,
     force: bool,

@@ -15,7 +15,6 @@ mod commands;
 #[cfg(feature = "whole")]
 mod demo;
 mod failure;
-#[cfg(feature = "whole")]
 mod files;
 mod handed;
 #[cfg(any(target_os = "macos", all(test, unix)))]
