@@ -5,6 +5,7 @@ mod hosts;
 mod jobs;
 mod masters;
 mod peers;
+mod tasks;
 mod work;
 
 pub(super) use jobs::{JobListing, chosen, few_labels};

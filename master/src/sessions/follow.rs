@@ -19,6 +19,7 @@ use super::answer::Response;
 use super::answers::{Asker, NoAnswer, few_labels, refuse};
 use super::client::push;
 use super::unshared::Unshared;
+use super::views::length;
 use crate::core::NoReply;
 use crate::core::ask::{HostAsk, HostNames};
 use crate::store::EventRow;
@@ -30,6 +31,9 @@ const ROWS: u32 = 256;
 /// The events that are looked at together for their results, whatever number of commits they are
 /// from: each look asks the core and the store a few times, in this user's turns.
 const PORTION: usize = 1_000;
+/// The bytes of results beyond which fewer events are looked at together: they stay in memory until the
+/// follower has read them.
+const RESULTS: usize = 1 << 20;
 /// The bytes of events at which a page is full.
 const FULL: usize = 100 * 1024;
 /// The bytes of the largest event that is sent with its result.
@@ -49,6 +53,8 @@ struct Follower<'a> {
     /// The hosts that it asks for; `None`: any.
     hosts: Option<BTreeSet<HostId>>,
     results: bool,
+    /// The events whose results are looked for together.
+    together: usize,
     /// The number of the last event that it was sent, or that is not for it.
     after: u64,
     /// The number that it was last told.
@@ -153,6 +159,7 @@ impl<'a> Follower<'a> {
             labels,
             hosts,
             results: following.results,
+            together: PORTION,
             after,
             told: after,
             page: EventPage::default(),
@@ -197,9 +204,7 @@ impl<'a> Follower<'a> {
                 .flat_map(LoggedEvent::of)
                 .collect::<Vec<_>>();
             let new = logged.partition_point(|logged| logged.seq <= after);
-            for portion in logged[new..].chunks(PORTION) {
-                self.portion(portion, visible.as_ref(), tx).await?;
-            }
+            self.send_all(&logged[new..], visible.as_ref(), tx).await?;
             if !self.page.events.is_empty() || self.after - self.told >= QUIET {
                 self.send_page(tx).await?;
             }
@@ -263,18 +268,42 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Sends the events of a portion that were asked for.
+    /// Sends those of these events that were asked for. Of results so many are in memory at a time as are not
+    /// too long together.
+    async fn send_all(
+        &mut self,
+        mut logged: &[LoggedEvent],
+        visible: Option<&IdSet>,
+        tx: &mut Response,
+    ) -> Result<(), NoAnswer> {
+        while !logged.is_empty() {
+            let (portion, later) = logged.split_at(self.together.min(logged.len()));
+            let shown = portion
+                .iter()
+                .filter(|logged| self.shows(&logged.event, visible));
+            let found = self.outputs(shown).await?;
+
+            if found.is_none() && portion.len() > 1 {
+                self.together = portion.len() / 2;
+                continue;
+            }
+            self.together = (self.together * 2).min(PORTION);
+            let outputs = found.unwrap_or_default();
+            self.portion(portion, visible, outputs, tx).await?;
+            logged = later;
+        }
+
+        Ok(())
+    }
+
+    /// Sends the events of a portion that were asked for, with these of their results.
     async fn portion(
         &mut self,
         portion: &[LoggedEvent],
         visible: Option<&IdSet>,
+        mut outputs: BTreeMap<TaskId, OutputView>,
         tx: &mut Response,
     ) -> Result<(), NoAnswer> {
-        let shown = portion
-            .iter()
-            .filter(|logged| self.shows(&logged.event, visible));
-        let mut outputs = self.outputs(shown).await?;
-
         for LoggedEvent { seq, at, event } in portion {
             self.look_for_gap(*seq, tx).await?;
             if self.shows(event, visible) {
@@ -359,12 +388,13 @@ impl<'a> Follower<'a> {
     }
 
     /// The `OutputView`s of the tasks that these events settle, if they are asked for. Those of jobs that
-    /// are gone, or that are damaged, are left out.
+    /// are gone, or that are damaged, are left out. `None` where they are too long together.
     async fn outputs(
         &self,
         shown: impl Iterator<Item = &LoggedEvent>,
-    ) -> Result<BTreeMap<TaskId, OutputView>, NoAnswer> {
+    ) -> Result<Option<BTreeMap<TaskId, OutputView>>, NoAnswer> {
         let mut found = BTreeMap::new();
+        let mut bytes = 0;
         let mut asked = BTreeMap::<JobId, IdSet>::new();
         for LoggedEvent { event, .. } in shown.filter(|_| self.results) {
             if let Some(task) = event.task().filter(|_| event.has_result()) {
@@ -385,6 +415,10 @@ impl<'a> Follower<'a> {
             loop {
                 match self.asker.next_outputs(&mut listing).await {
                     Ok(Some(views)) => {
+                        bytes += views.iter().map(length).sum::<usize>();
+                        if bytes > RESULTS {
+                            return Ok(None);
+                        }
                         found.extend(views.into_iter().map(|view| (view.attempt.task, view)));
                     }
                     Ok(None) | Err(NoAnswer::Refused(_)) => break,
@@ -393,7 +427,7 @@ impl<'a> Follower<'a> {
             }
         }
 
-        Ok(found)
+        Ok(Some(found))
     }
 
     /// An output with its content, if that is at most `MAX_RESULT`.

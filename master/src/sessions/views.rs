@@ -15,13 +15,33 @@ use crate::core::LiveJob;
 use crate::core::ask::HostNames;
 use crate::store::{AttemptRow, Disclosure, Reader, SettledRow, StoreError};
 
-/// The number of tasks that are read at a time.
+/// The most tasks that are read at a time.
 const PORTION: u32 = 2_000;
+/// The bytes of results, as the store has them, beyond which no further task is read in the same portion.
+/// In memory they take about twice as much.
+const RESULTS: u64 = 4 << 20;
+/// The attempts that are read at a time of a task whose attempts have left more than that.
+const NUMBERS: u32 = 16;
 /// The bytes of outputs at which a message is full, far below the frame limit.
 const FULL: usize = 128 * 1024;
 
 /// The attempts of each task.
 type AttemptsByTask = BTreeMap<u32, Vec<AttemptRow>>;
+
+/// A rule for what stays in memory of the attempts that are read: what an attempt left can be very long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// Every attempt, without what it left.
+    Words,
+    /// The attempt that counts for each task, with what it left.
+    Outputs,
+}
+
+/// Some tasks of a listing, as the store has them.
+pub(super) struct Portion {
+    tasks: IdSet,
+    attempts: AttemptsByTask,
+}
 
 /// A listing of tasks on its way to a client.
 pub(super) struct Listing {
@@ -38,24 +58,65 @@ pub(super) struct Listing {
     disclosure: Option<Disclosure>,
 }
 
-/// Reads the attempts of `tasks`.
-pub(super) fn attempts_of(
+impl Kept {
+    /// Adds the next attempt of a task to those before it.
+    fn add(self, mut row: AttemptRow, rows: &mut Vec<AttemptRow>) {
+        match self {
+            Kept::Words => {
+                row.result = Ok(None);
+                rows.push(row);
+            }
+            Kept::Outputs => {
+                let no_less = |before: &AttemptRow| standing(&row) >= standing(before);
+                if rows.last().is_none_or(no_less) {
+                    rows.clear();
+                    rows.push(row);
+                }
+            }
+        }
+    }
+}
+
+/// Reads the attempts of `tasks` up to those that have left so much that the portion is full.
+pub(super) fn read_portion(
     reader: &Reader,
     job: JobId,
-    tasks: &IdSet,
-) -> Result<AttemptsByTask, StoreError> {
+    mut tasks: IdSet,
+    kept: Kept,
+) -> Result<Portion, StoreError> {
     let mut attempts = AttemptsByTask::new();
+    let (Some(first), Some((_, last))) = (tasks.first(), tasks.ranges().last()) else {
+        return Ok(Portion { tasks, attempts });
+    };
+    let sizes = reader.result_sizes(job, (first, last))?;
+    let mut bytes = 0;
+    let mut asked = sizes.iter().filter(|size| tasks.contains(size.task));
+    let beyond = asked.find(|size| {
+        bytes += size.bytes;
+        bytes > RESULTS
+    });
 
-    for range in tasks.ranges() {
-        reader.attempts(job, range, |row| {
-            attempts
-                .entry(row.view.attempt.task.index)
-                .or_default()
-                .push(row);
-        })?;
+    let mut each = |row: AttemptRow| {
+        let rows = attempts.entry(row.view.attempt.task.index).or_default();
+        kept.add(row, rows);
+    };
+    match beyond {
+        Some(size) if size.task == first => {
+            tasks = IdSet::from_range(first, first);
+            for from in (0..=size.attempts).step_by(NUMBERS as usize) {
+                let numbers = (from, from.saturating_add(NUMBERS - 1));
+                reader.attempts_of(TaskId::new(job, first), numbers, &mut each)?;
+            }
+            return Ok(Portion { tasks, attempts });
+        }
+        Some(size) => tasks = tasks.intersection(&IdSet::from_range(first, size.task - 1)),
+        None => {}
     }
 
-    Ok(attempts)
+    for range in tasks.ranges() {
+        reader.attempts(job, range, &mut each)?;
+    }
+    Ok(Portion { tasks, attempts })
 }
 
 impl Listing {
@@ -124,18 +185,24 @@ impl Listing {
         self.spec.rules.quorum.compare == Compare::Program
     }
 
-    /// The next tasks to be read; `None` after the last.
-    pub(super) fn next_portion(&mut self) -> Option<IdSet> {
+    /// The next tasks to be read, as many as fit a portion; `None` after the last.
+    pub(super) fn next_portion(&self) -> Option<IdSet> {
         let first = self.rest.first()?;
-        let portion = self
-            .rest
-            .intersection(&IdSet::from_range(first, first.saturating_add(PORTION - 1)));
-        self.rest.subtract(&portion);
-        Some(portion)
+        let next = IdSet::from_range(first, first.saturating_add(PORTION - 1));
+        Some(self.rest.intersection(&next))
+    }
+
+    /// Goes on behind a portion that was read.
+    pub(super) fn pass(&mut self, portion: &Portion) {
+        self.rest.subtract(&portion.tasks);
     }
 
     /// The views of a portion's tasks.
-    pub(super) fn tasks(&self, portion: &IdSet, mut attempts: AttemptsByTask) -> Vec<TaskView> {
+    pub(super) fn tasks(&self, portion: Portion) -> Vec<TaskView> {
+        let Portion {
+            tasks,
+            mut attempts,
+        } = portion;
         let task = |index: u32| {
             let (state, reason) = self.state_of(index);
             let rows = attempts.remove(&index).unwrap_or_default();
@@ -174,12 +241,13 @@ impl Listing {
                 speculation,
             }
         };
-        portion.iter().map(task).collect()
+        tasks.iter().map(task).collect()
     }
 
     /// The outputs of a portion's tasks, from the attempt that counts for each.
-    pub(super) fn outputs(&self, attempts: AttemptsByTask) -> Result<Vec<OutputView>, StoreError> {
-        attempts
+    pub(super) fn outputs(&self, portion: Portion) -> Result<Vec<OutputView>, StoreError> {
+        portion
+            .attempts
             .into_values()
             .filter_map(|rows| self.output(rows))
             .collect()
@@ -283,16 +351,36 @@ impl Listing {
     }
 }
 
+/// The right of an attempt to stand for the outputs of its task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Standing {
+    /// It has left nothing.
+    Nothing,
+    /// It ended by itself, or has left something.
+    Left,
+    /// It finished the task.
+    Finished,
+}
+
+fn standing(row: &AttemptRow) -> Standing {
+    if row.view.state == AttemptState::Finished && row.counts {
+        Standing::Finished
+    } else if row.view.exit_code.is_some() || row.has_result || row.removed.is_some() {
+        Standing::Left
+    } else {
+        Standing::Nothing
+    }
+}
+
 /// The index of the attempt that counts: the one that finished the task, else the latest that ended
 /// by itself.
 fn best(rows: &[AttemptRow]) -> Option<usize> {
-    let done = rows
+    // Of equal ones that is the last.
+    let (index, row) = rows
         .iter()
-        .rposition(|row| row.view.state == AttemptState::Finished && row.counts);
-    let left = |row: &AttemptRow| {
-        row.view.exit_code.is_some() || !matches!(row.result, Ok(None)) || row.removed.is_some()
-    };
-    done.or_else(|| rows.iter().rposition(left))
+        .enumerate()
+        .max_by_key(|(_, row)| standing(row))?;
+    (standing(row) > Standing::Nothing).then_some(index)
 }
 
 /// The reason for missing outputs that were removed unrequested, after the reason for a failure if
@@ -304,26 +392,26 @@ fn why_removed(failed: Option<&str>) -> String {
     )
 }
 
+/// Returns about the bytes that an output takes in a message.
+pub(super) fn length(output: &OutputView) -> usize {
+    let files = output.files.iter();
+    let files: usize = files.map(|file| file.path.as_str().len() + 64).sum();
+    let inline = |c: &Content| {
+        if c.blob().is_some() {
+            64
+        } else {
+            c.size() as usize
+        }
+    };
+    256 + files + inline(&output.stdout.0.content) + inline(&output.stderr.0.content)
+}
+
 /// Splits outputs into portions whose messages stay below the frame limit.
 pub(super) fn in_frames(outputs: Vec<OutputView>) -> Vec<Vec<OutputView>> {
     let mut portions: Vec<Vec<OutputView>> = Vec::new();
     let mut room = 0usize;
     for output in outputs {
-        let files: usize = output
-            .files
-            .iter()
-            .map(|f| f.path.as_str().len() + 64)
-            .sum();
-        let inline = |c: &Content| {
-            if c.blob().is_some() {
-                64
-            } else {
-                c.size() as usize
-            }
-        };
-
-        let bytes =
-            256 + files + inline(&output.stdout.0.content) + inline(&output.stderr.0.content);
+        let bytes = length(&output);
         match portions.last_mut() {
             Some(portion) if room >= bytes => portion.push(output),
             _ => {
@@ -341,8 +429,99 @@ pub(super) fn in_frames(outputs: Vec<OutputView>) -> Vec<Vec<OutputView>> {
 #[cfg(test)]
 mod tests {
     use common::job::{Rules, TaskSet, Work};
+    use common::{Span, Time};
 
     use super::*;
+    use crate::store::Writer;
+    use crate::store::tests::{add_job_with, attempt, completion, spec, start};
+
+    /// The bytes that each attempt of these tests has left.
+    const LEFT: usize = 200 << 10;
+
+    /// A listing of a job of so many tasks, of which each has failed so many times, with its store.
+    fn failed(tasks: u32, times: u32) -> (tempfile::TempDir, Reader, Listing) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Writer::open(dir.path()).unwrap();
+        let spec = spec(tasks);
+        let job = add_job_with(&mut store, 1, (&spec, &[]), "ann");
+
+        for index in 1..=tasks {
+            for number in 1..=times {
+                let attempt = attempt(job, index, number);
+                start(&mut store, attempt);
+                let mut left = completion(attempt, 7);
+                left.stdout.content = Content::Inline(vec![b'x'; LEFT]);
+                left.warnings = vec!["too long".to_owned()];
+                store
+                    .attempt_result(&left, AttemptState::Failed, Time(9))
+                    .unwrap();
+            }
+        }
+        store.commit().unwrap();
+
+        let all = IdSet::from_range(1, tasks);
+        let names = HostNames::default();
+        let listing = Listing::new(job, spec.into(), all, None, Vec::new(), names);
+        (dir, Reader::new(dir.path()), listing)
+    }
+
+    /// All portions of a listing.
+    fn portions(reader: &Reader, listing: &mut Listing, kept: Kept) -> Vec<Portion> {
+        let mut all = Vec::new();
+        while let Some(asked) = listing.next_portion() {
+            let portion = read_portion(reader, listing.job(), asked, kept).unwrap();
+            listing.pass(&portion);
+            all.push(portion);
+        }
+        all
+    }
+
+    #[test]
+    fn of_long_results_only_so_many_are_read_at_once() {
+        let (_dir, reader, mut listing) = failed(50, 1);
+        let mut seen = Vec::new();
+        for portion in portions(&reader, &mut listing, Kept::Outputs) {
+            let outputs = listing.outputs(portion).unwrap();
+            let bytes: usize = outputs.iter().map(length).sum();
+            assert!(bytes as u64 <= RESULTS + RESULTS / 8, "{bytes} at once");
+            seen.extend(outputs.iter().map(|output| output.attempt.task.index));
+        }
+        assert_eq!(seen, (1..=50).collect::<Vec<u32>>());
+    }
+
+    #[test]
+    fn a_task_that_has_left_very_much_is_read_alone_and_its_latest_attempt_kept() {
+        let (_dir, reader, mut listing) = failed(2, 25);
+        let all = portions(&reader, &mut listing, Kept::Outputs);
+        let read: Vec<_> = all.iter().map(|portion| portion.tasks.clone()).collect();
+        assert_eq!(read, [1, 2].map(|index| IdSet::from_range(index, index)));
+
+        for portion in all {
+            let rows: usize = portion.attempts.values().map(Vec::len).sum();
+            assert_eq!(rows, 1, "attempts in memory");
+            let outputs = listing.outputs(portion).unwrap();
+            assert_eq!(outputs[0].attempt.number, 25);
+            assert_eq!(outputs[0].stdout.0.content.size(), LEFT as u64);
+        }
+    }
+
+    #[test]
+    fn a_list_of_tasks_keeps_nothing_of_what_they_left_but_its_words() {
+        let (_dir, reader, mut listing) = failed(30, 1);
+        let mut tasks = Vec::new();
+        for portion in portions(&reader, &mut listing, Kept::Words) {
+            let mut rows = portion.attempts.values().flatten();
+            assert!(rows.all(|row| row.has_result && matches!(row.result, Ok(None))));
+            tasks.extend(listing.tasks(portion));
+        }
+
+        assert_eq!(tasks.len(), 30);
+        for task in tasks {
+            let why = task.attempts[0].reason.clone().unwrap_or_default();
+            assert!(why.contains("too long"), "{why}");
+            assert_eq!(task.attempts[0].ran, Span(5));
+        }
+    }
 
     #[test]
     fn of_a_million_tasks_only_those_in_the_wanted_state_are_read() {

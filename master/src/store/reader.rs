@@ -48,6 +48,11 @@ const DATABASE_READERS: usize = 8;
 /// The most attempts that one question reads.
 const ATTEMPTS: usize = 10_000;
 
+/// The question for attempts of a job, as [`attempt_row`] reads them.
+const ATTEMPT_ROWS: &str = "SELECT task, number, incarnation, host, state, duplicate, assigned, started, ended, ran, cpu,
+     suspended, exit_code, start_why, end_why, result, started_from, saved, checkpoint_problem, verdict, removed
+     FROM attempt WHERE job = $1 AND";
+
 /// Where a store is.
 enum StorePlace {
     /// In this file.
@@ -76,11 +81,23 @@ pub(crate) struct AttemptRow {
     pub(crate) view: AttemptView,
     /// The output of the attempt, if it has any; an error if the stored value is damaged.
     pub(crate) result: Result<Option<AttemptResult>, StoreError>,
+    /// Whether the store has an output of it, also where `result` was let go.
+    pub(crate) has_result: bool,
     /// Whether its result, if it has one, is the task's: others agree with it, or results are not
     /// compared.
     pub(crate) counts: bool,
     /// The time at which its output was evicted to make room, if it was.
     pub(crate) removed: Option<Time>,
+}
+
+/// The size of what the attempts of a task left.
+pub(crate) struct ResultSize {
+    /// The task's index.
+    pub(crate) task: u32,
+    /// The bytes that all of it takes in the store.
+    pub(crate) bytes: u64,
+    /// The number of its latest attempt.
+    pub(crate) attempts: u32,
 }
 
 /// Returns the job's spec, where somebody uses it and it has not changed since.
@@ -313,12 +330,48 @@ impl Reader {
         mut each: impl FnMut(AttemptRow),
     ) -> Result<(), StoreError> {
         self.with(|db| {
-            let sql = "SELECT task, number, incarnation, host, state, duplicate, assigned, started, ended, ran, cpu,
-                       suspended, exit_code, start_why, end_why, result, started_from, saved, checkpoint_problem, verdict,
-                       removed FROM attempt WHERE job = $1 AND task BETWEEN $2 AND $3 ORDER BY task, number";
-            db.each(sql, values![job.0, tasks.0, tasks.1], |row| {
+            let sql = format!("{ATTEMPT_ROWS} task BETWEEN $2 AND $3 ORDER BY task, number");
+            db.each(&sql, values![job.0, tasks.0, tasks.1], |row| {
                 each(attempt_row(job, row)?);
                 Ok(())
+            })
+        })
+    }
+
+    /// Calls `each` for every attempt of one task whose number is in this range, in their order.
+    pub(crate) fn attempts_of(
+        &self,
+        task: TaskId,
+        numbers: (u32, u32),
+        mut each: impl FnMut(AttemptRow),
+    ) -> Result<(), StoreError> {
+        let TaskId { job, index } = task;
+        self.with(|db| {
+            let sql =
+                format!("{ATTEMPT_ROWS} task = $2 AND number BETWEEN $3 AND $4 ORDER BY number");
+            db.each(&sql, values![job.0, index, numbers.0, numbers.1], |row| {
+                each(attempt_row(job, row)?);
+                Ok(())
+            })
+        })
+    }
+
+    /// Returns the sizes of what a range of tasks (first and last index) left, for those that have attempts.
+    pub(crate) fn result_sizes(
+        &self,
+        job: JobId,
+        tasks: (u32, u32),
+    ) -> Result<Vec<ResultSize>, StoreError> {
+        let sql = "SELECT task, SUM(LENGTH(result)), MAX(number) FROM attempt
+                   WHERE job = $1 AND task BETWEEN $2 AND $3 GROUP BY task ORDER BY task";
+        self.with(|db| {
+            db.all(sql, values![job.0, tasks.0, tasks.1], |row| {
+                let bytes = row.get::<Option<i64>>(1)?.unwrap_or_default();
+                Ok(ResultSize {
+                    task: row.get(0)?,
+                    bytes: bytes.max(0) as u64,
+                    attempts: row.get(2)?,
+                })
             })
         })
     }
@@ -335,10 +388,9 @@ fn attempt_row(job: JobId, row: &SqlRow<'_>) -> Result<AttemptRow, StoreError> {
     let removed = row.get::<Option<i64>>(20)?.map(time);
     let gone =
         removed.map(|_| "what it left was removed before anybody had requested it".to_owned());
-    let result = row
-        .get::<Option<Vec<u8>>>(15)?
-        .map(|bytes| from_postcard(&bytes))
-        .transpose();
+    let stored = row.get::<Option<Vec<u8>>>(15)?;
+    let has_result = stored.is_some();
+    let result = stored.map(|bytes| from_postcard(&bytes)).transpose();
     let result =
         result.map_err(|error: StoreError| error.of(|| format!("what attempt {attempt} left")));
 
@@ -388,6 +440,7 @@ fn attempt_row(job: JobId, row: &SqlRow<'_>) -> Result<AttemptRow, StoreError> {
         host: HostId(row.get(3)?),
         view,
         result,
+        has_result,
         counts,
         removed,
     })

@@ -77,6 +77,29 @@ async fn a_short_task_costs_its_followers_and_the_store_at_most_150_bytes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn results_that_are_long_together_come_each_with_its_event() {
+    const TASKS: u32 = 900;
+    let master = Master::start().await;
+    let pc = master.enrol(Role::Worker, "pc").await;
+    let mut worker = master.worker(&pc, Vec::new()).await;
+    worker.stdout = Content::Inline(vec![b'x'; 4_000]);
+    let admin = master.admin().await;
+    run(&mut worker, &admin, 1, TASKS).await;
+
+    let all = views(&past(&admin, 0, true).await);
+    let numbers: Vec<u64> = all.iter().map(|view| view.seq).collect();
+    assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
+    let finished = all.iter().filter_map(|view| match view.event {
+        GridEvent::TaskFinished { .. } => Some(view.result.as_ref()?.output.attempt.task),
+        _ => None,
+    });
+    let settled = all.iter().filter(|view| view.event.has_result());
+    let settled: Vec<_> = settled.filter_map(|view| view.event.task()).collect();
+    assert_eq!(settled.len(), TASKS as usize);
+    assert_eq!(finished.collect::<Vec<_>>(), settled);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_follower_that_never_reads_is_put_out_and_holds_up_nobody() {
     const TASKS: u32 = 1_500;
     let settings = |config: &mut Config| {

@@ -7,9 +7,7 @@ use common::needs::{BadNeeds, Label, MAX_LABELS};
 use common::selector::{Selector, beyond};
 use common::token::Role;
 use common::units::Bytes;
-use common::view::{
-    DuplicateView, ExplainView, JobState, JobView, OutputView, RunningView, TaskView, Undecided,
-};
+use common::view::{DuplicateView, ExplainView, JobState, JobView, RunningView};
 use common::wire::RefusalCode;
 use common::wire::client::{Addition, Reply, Submission};
 use common::{AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, RequestId, SubmitOptions};
@@ -21,16 +19,13 @@ use crate::core::ask::{HostAsk, HostNames, JobAsk, Submitting};
 use crate::core::{
     AddReply, Adding, NoReply, SubmitReply, check_addition, check_spec, content_is_missing,
 };
-use crate::store::StoreError;
 
 use super::super::rights::Right;
-use super::super::views::{self, Listing};
+use super::super::views::Listing;
 use super::{Asker, JOBS_A_TURN, NoAnswer, no_job, refuse};
 
 /// The most duplicates that `explain` lists, so that the answer fits a message.
 const SHOWN_DUPLICATES: u32 = 500;
-/// The most undecided results that one request returns.
-const SHOWN_UNDECIDED: usize = 32;
 /// The most jobs in a listing that get a forecast of their end. Each forecast walks over all slots
 /// and over the jobs ahead of it.
 const FORECASTS: usize = 32;
@@ -582,81 +577,6 @@ impl Asker {
         let (spec, picked) = self.pick_tasks(job, tasks).await?;
         let names = self.core(HostAsk::Names).await?;
         Ok(Listing::new(job, spec, picked, None, Vec::new(), names))
-    }
-
-    /// The next tasks of a listing; `None` after the last.
-    pub(in crate::sessions) async fn next_tasks(
-        &self,
-        listing: &mut Listing,
-    ) -> Result<Option<Vec<TaskView>>, NoAnswer> {
-        let Some(portion) = listing.next_portion() else {
-            return Ok(None);
-        };
-        let job = listing.job();
-        let rows = self
-            .read(move |reader| {
-                views::attempts_of(reader, job, &portion).map(|rows| (portion, rows))
-            })
-            .await?;
-
-        Ok(Some(listing.tasks(&rows.0, rows.1)))
-    }
-
-    /// The next outputs of a listing; `None` after the last.
-    pub(in crate::sessions) async fn next_outputs(
-        &self,
-        listing: &mut Listing,
-    ) -> Result<Option<Vec<OutputView>>, NoAnswer> {
-        let Some(portion) = listing.next_portion() else {
-            return Ok(None);
-        };
-        let job = listing.job();
-        let rows = self
-            .read(move |reader| views::attempts_of(reader, job, &portion))
-            .await?;
-        Ok(Some(listing.outputs(rows)?))
-    }
-
-    /// The results that wait for the user's comparison program. Refused for a job that needs none.
-    pub(in crate::sessions) async fn undecided(
-        &self,
-        job: JobId,
-    ) -> Result<Vec<Undecided>, NoAnswer> {
-        let listing = self.listing(job, &Selector::All).await?;
-        if !listing.is_judged() {
-            let what = format!("no program of yours compares results of job {job}");
-            let hint = "that is for jobs of `deskgrid submit --quorum 2 --compare program`";
-            return Err(refuse(RefusalCode::Conflict, what, hint));
-        }
-
-        let waiting: Vec<(AttemptId, Vec<AttemptId>)> =
-            self.core(JobAsk::Undecided(job, SHOWN_UNDECIDED)).await?;
-        let mut all = Vec::new();
-
-        for (attempt, with) in waiting {
-            let tasks = IdSet::from_range(attempt.task.index, attempt.task.index);
-            let rows = self
-                .read(move |reader| views::attempts_of(reader, job, &tasks))
-                .await?;
-            let rows = rows.into_values().flatten();
-            let outputs: Vec<OutputView> = rows
-                .map(|row| listing.output_of(row))
-                .collect::<Result<_, StoreError>>()?;
-            let of = |wanted: AttemptId| {
-                outputs
-                    .iter()
-                    .find(|output| output.attempt == wanted)
-                    .cloned()
-            };
-            if let Some(result) = of(attempt) {
-                all.push(Undecided {
-                    result,
-                    others: with.into_iter().filter_map(of).collect(),
-                });
-            }
-        }
-
-        Ok(all)
     }
 
     pub(in crate::sessions) async fn judge(

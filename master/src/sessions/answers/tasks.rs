@@ -1,0 +1,114 @@
+//! Answers about tasks and what they have left, which are read portion by portion.
+
+use common::selector::Selector;
+use common::view::{OutputView, TaskView, Undecided};
+use common::wire::RefusalCode;
+use common::{AttemptId, JobId};
+
+use crate::core::ask::JobAsk;
+use crate::store::{AttemptRow, StoreError};
+
+use super::super::views::{Kept, Listing, Portion, read_portion};
+use super::{Asker, NoAnswer, refuse};
+
+/// The most undecided results that one request returns.
+const SHOWN_UNDECIDED: usize = 32;
+
+impl Asker {
+    /// The next tasks of a listing; `None` after the last.
+    pub(in crate::sessions) async fn next_tasks(
+        &self,
+        listing: &mut Listing,
+    ) -> Result<Option<Vec<TaskView>>, NoAnswer> {
+        let portion = self.next_portion(listing, Kept::Words).await?;
+        Ok(portion.map(|portion| listing.tasks(portion)))
+    }
+
+    /// The next outputs of a listing; `None` after the last.
+    pub(in crate::sessions) async fn next_outputs(
+        &self,
+        listing: &mut Listing,
+    ) -> Result<Option<Vec<OutputView>>, NoAnswer> {
+        let portion = self.next_portion(listing, Kept::Outputs).await?;
+        let outputs = portion.map(|portion| listing.outputs(portion));
+        Ok(outputs.transpose()?)
+    }
+
+    /// Reads the next portion of a listing; `None` after the last.
+    async fn next_portion(
+        &self,
+        listing: &mut Listing,
+        kept: Kept,
+    ) -> Result<Option<Portion>, NoAnswer> {
+        let Some(tasks) = listing.next_portion() else {
+            return Ok(None);
+        };
+        let job = listing.job();
+        let portion = self
+            .read(move |reader| read_portion(reader, job, tasks, kept))
+            .await?;
+        listing.pass(&portion);
+        Ok(Some(portion))
+    }
+
+    /// The results that wait for the user's comparison program. Refused for a job that needs none.
+    pub(in crate::sessions) async fn undecided(
+        &self,
+        job: JobId,
+    ) -> Result<Vec<Undecided>, NoAnswer> {
+        let listing = self.listing(job, &Selector::All).await?;
+        if !listing.is_judged() {
+            let what = format!("no program of yours compares results of job {job}");
+            let hint = "that is for jobs of `deskgrid submit --quorum 2 --compare program`";
+            return Err(refuse(RefusalCode::Conflict, what, hint));
+        }
+
+        let waiting: Vec<(AttemptId, Vec<AttemptId>)> =
+            self.core(JobAsk::Undecided(job, SHOWN_UNDECIDED)).await?;
+        let mut all = Vec::new();
+
+        for (attempt, with) in waiting {
+            let outputs = self.outputs_of(&listing, attempt, &with).await?;
+            let of = |wanted: AttemptId| {
+                outputs
+                    .iter()
+                    .find(|output| output.attempt == wanted)
+                    .cloned()
+            };
+            if let Some(result) = of(attempt) {
+                all.push(Undecided {
+                    result,
+                    others: with.into_iter().filter_map(of).collect(),
+                });
+            }
+        }
+
+        Ok(all)
+    }
+
+    /// The outputs of an attempt, and of others of its task.
+    async fn outputs_of(
+        &self,
+        listing: &Listing,
+        attempt: AttemptId,
+        others: &[AttemptId],
+    ) -> Result<Vec<OutputView>, NoAnswer> {
+        let mut wanted = others.to_vec();
+        wanted.push(attempt);
+        let rows = self.read(move |reader| {
+            let mut rows: Vec<AttemptRow> = Vec::new();
+            for AttemptId { task, number, .. } in &wanted {
+                let each = |row: AttemptRow| {
+                    if wanted.contains(&row.view.attempt) {
+                        rows.push(row);
+                    }
+                };
+                reader.attempts_of(*task, (*number, *number), each)?;
+            }
+            Ok(rows)
+        });
+
+        let outputs = rows.await?.into_iter().map(|row| listing.output_of(row));
+        Ok(outputs.collect::<Result<_, StoreError>>()?)
+    }
+}
