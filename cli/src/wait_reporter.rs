@@ -172,7 +172,7 @@ fn why(view: &ExplainView) -> String {
     let begun_or_waiting = view.job.tasks.waiting + view.job.tasks.suspended > 0;
     let free = |(_, why): &(String, String)| kind(why) == "ready" || kind(why) == "passed over";
     if begun_or_waiting && !view.hosts.iter().any(free) {
-        return match view.hosts.len() {
+        return match view.hosts.iter().map(hosts_in).sum::<usize>() {
             _ if view.hosts.iter().any(|(_, why)| kind(why) != "busy") => {
                 format!("no host takes work: {}", fleet(&view.hosts))
             }
@@ -205,12 +205,18 @@ fn kind(why: &str) -> &str {
     kind
 }
 
+/// Returns the number of hosts that a row stands for.
+fn hosts_in((host, _): &(String, String)) -> usize {
+    ExplainView::left_out(host).unwrap_or(1)
+}
+
 /// Counts the hosts in each state: `3 suspended (other programs are busy), 1 benched`.
 fn fleet(hosts: &[(String, String)]) -> String {
     let mut kinds: BTreeMap<&str, (usize, Vec<&str>)> = BTreeMap::new();
-    for (_, why) in hosts {
+    for row in hosts {
+        let (_, why) = row;
         let (number, reasons) = kinds.entry(kind(why)).or_default();
-        *number += 1;
+        *number += hosts_in(row);
         let reason = why.split_once(": ").map_or("", |(_, reason)| reason);
         let reason = in_words(reason);
         if !reason.is_empty() && !reasons.contains(&reason) {

@@ -45,6 +45,7 @@ macro_rules! states {
 
 mod account;
 mod after;
+mod explained;
 mod masters;
 mod promise;
 mod starts;
@@ -548,9 +549,11 @@ impl TokenView {
 pub struct ExplainView {
     /// The job.
     pub job: JobView,
-    /// The reasons for waiting, each with the tasks that it holds back, as a selector.
+    /// The reasons for waiting, each with the tasks that it holds back, as a selector. Where there are too
+    /// many for a message, a reason says how many are not named.
     pub waiting: Vec<(String, String)>,
-    /// The name of each host with the reason why it takes none of them.
+    /// The name of each host with the reason why it takes none of them. Where there are too many for a
+    /// message, some rows count hosts instead ([`ExplainView::left_out`]).
     pub hosts: Vec<(String, String)>,
     /// The live attempts that are copies of other live ones.
     pub duplicates: Vec<DuplicateView>,

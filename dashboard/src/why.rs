@@ -6,6 +6,7 @@ use axum::extract::{Path, Query};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use common::text::printable;
+use common::view::ExplainView;
 use common::wire::client::{Reply, Request};
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -79,11 +80,17 @@ pub(crate) async fn page(
     .answer(&headers))
 }
 
+/// Returns the number of hosts that the row of this name stands for.
+fn hosts_in(host: &str) -> usize {
+    ExplainView::left_out(host).unwrap_or(1)
+}
+
 fn hosts(hosts: &[(String, String)], base: &str, wanted: &ReasonFilter) -> Markup {
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
-    for (_, why) in hosts {
-        *reasons.entry(why.as_str()).or_default() += 1;
+    for (host, why) in hosts {
+        *reasons.entry(why.as_str()).or_default() += hosts_in(host);
     }
+    let all: usize = hosts.iter().map(|(host, _)| hosts_in(host)).sum();
     let mut reasons: Vec<(&str, usize)> = reasons.into_iter().collect();
     reasons.sort_by_key(|(why, hosts)| (std::cmp::Reverse(*hosts), *why));
 
@@ -101,7 +108,7 @@ fn hosts(hosts: &[(String, String)], base: &str, wanted: &ReasonFilter) -> Marku
             @if hosts.is_empty() { p.quiet { "No host is passed over." } }
             @if reasons.len() > 1 {
                 ul.filters.column {
-                    li { a href=(base) aria-current=[wanted.reason.is_empty().then_some("true")] { "all " (grouped(hosts.len() as u64)) } }
+                    li { a href=(base) aria-current=[wanted.reason.is_empty().then_some("true")] { "all " (grouped(all as u64)) } }
                     @for (why, count) in reasons.iter().take(REASONS) {
                         li { a href=(of(why, 0)) aria-current=[(wanted.reason == *why).then_some("true")] {
                             (grouped(*count as u64)) " × " (printable(why)) } }
@@ -109,7 +116,10 @@ fn hosts(hosts: &[(String, String)], base: &str, wanted: &ReasonFilter) -> Marku
                 }
             }
             (table(&["Host", "Why it takes no task of this job"], &html! {
-                @for (host, why) in page { tr { td { (host_link(host)) } td { (printable(why)) } } }
+                @for (host, why) in page { tr {
+                    td { @if ExplainView::left_out(host).is_some() { (host) } @else { (host_link(host)) } }
+                    td { (printable(why)) }
+                } }
             }))
             @if chosen.len() > next { p.pages { a rel="next" href=(of(&wanted.reason, next)) { "More hosts" } } }
         }

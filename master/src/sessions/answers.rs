@@ -1,6 +1,7 @@
 //! Answers to clients: [`Asker`] asks the core about live jobs and hosts, and the store about
 //! settled ones.
 
+mod explain;
 mod hosts;
 mod jobs;
 mod masters;
@@ -8,6 +9,7 @@ mod peers;
 mod tasks;
 mod work;
 
+pub(super) use explain::shortened;
 pub(super) use jobs::{JobListing, chosen, few_labels};
 
 use std::sync::Arc;

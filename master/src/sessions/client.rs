@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::selector::Selector;
-use common::view::{AccountView, TaskState};
+use common::view::{AccountView, ExplainView, TaskState};
 use common::wire::client::{Reply, Request};
 use common::wire::enrol::EnrolReply;
 use common::wire::stream::Open;
@@ -15,7 +15,7 @@ use link::{Channel, LinkError};
 use quinn::Connection;
 
 use super::answer::Response;
-use super::answers::{self, Asker, JobListing, NoAnswer};
+use super::answers::{self, Asker, JobListing, NoAnswer, shortened};
 use super::follow::follow;
 use super::live::Busy;
 use super::rights::needed;
@@ -261,7 +261,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
         }
         Request::Judge { attempt, agrees } => push(tx, &asker.judge(attempt, agrees).await?)?,
         Request::Estimates { user } => send_estimates(asker, user, tx).await?,
-        Request::Explain { job } => push(tx, &asker.explain(job).await?)?,
+        Request::Explain { job } => push_explained(tx, asker.explain(job).await?)?,
         Request::Running { job } => {
             send_all(tx, &asker.running(job).await?, Reply::Running).await?;
         }
@@ -345,6 +345,18 @@ pub(super) fn push(tx: &mut Response, reply: &Reply) -> Result<(), NoAnswer> {
         Ok(())
     } else {
         Err(too_long())
+    }
+}
+
+/// Keeps an explanation for the next flush, shortened where it is too long for a message.
+fn push_explained(tx: &mut Response, view: Box<ExplainView>) -> Result<(), NoAnswer> {
+    let reply = Reply::Explained(view);
+    if tx.push_if_fits(&reply)? {
+        return Ok(());
+    }
+    match reply {
+        Reply::Explained(view) => push(tx, &Reply::Explained(Box::new(shortened(*view)))),
+        _ => Err(too_long()),
     }
 }
 

@@ -166,6 +166,41 @@ async fn each_waiting_job_of_a_list_says_when_it_should_start() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_job_of_very_many_scattered_tasks_is_explained_in_short() {
+    let master = Master::start().await;
+    let admin = master.admin().await;
+    let odd: IdSet = (0..60_000).map(|number| 2 * number + 1).collect();
+    let tasks = TaskSet {
+        ids: odd.clone(),
+        items: Vec::new(),
+    };
+    let spec = JobSpec { tasks, ..noops(1) };
+    let described = postcard::to_stdvec(&(&spec, common::SubmitOptions::default())).unwrap();
+    let blob = admin.put_bytes(&described).await.unwrap();
+    let submission = Request::Submit {
+        id: RequestId(uuid::Uuid::from_u128(1)),
+        spec: Submission::Blob(blob),
+        disclosed: false,
+        dry_run: false,
+    };
+    admin.ask(&submission).await.unwrap();
+
+    let asked = Request::Explain { job: JobId(1) };
+    let view = match within(admin.ask(&asked)).await.unwrap().remove(0) {
+        Reply::Explained(view) => view,
+        other => panic!("{other:?}"),
+    };
+    let (why, named) = &view.waiting[0];
+    let named = common::selector::parse_ids(named).unwrap();
+    assert!(!named.is_empty() && named == odd.intersection(&named));
+    let more = odd.len() - named.len();
+    assert!(
+        why.contains(&format!("{more} tasks not named here")),
+        "{why}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn hosts_that_are_named_are_listed_in_that_order_and_each_once() {
     let master = Master::start().await;
     for number in 0..60 {

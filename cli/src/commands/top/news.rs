@@ -19,6 +19,9 @@ use super::wants::{FAILURES, SEEN, UNSEEN};
 use crate::failure::Failure;
 use crate::output::when;
 
+/// Says why nothing is known of one host.
+const UNTOLD: &str = "of so many hosts the master tells the reasons of some only";
+
 /// The news that are kept while the picture is frozen; of streams the oldest pieces are dropped.
 const HELD: usize = 200;
 /// The time until a stream that ended is begun again.
@@ -365,7 +368,12 @@ impl App {
                     .hosts
                     .iter()
                     .find(|(host, _)| Some(host.as_str()) == name);
-                let why = here.map_or("nothing keeps it from this host", |(_, why)| why);
+                let counted = |(row, _): &(String, String)| ExplainView::left_out(row).is_some();
+                let why = match here {
+                    Some((_, why)) => why.as_str(),
+                    None if view.hosts.iter().any(counted) => UNTOLD,
+                    None => "nothing keeps it from this host",
+                };
                 let line = format!("{} ({}): {why}", view.job.job, view.job.name);
                 known.insert(view.job.job, line);
             }

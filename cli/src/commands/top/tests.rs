@@ -475,6 +475,28 @@ fn a_host_says_why_it_gets_no_tasks() {
 }
 
 #[test]
+fn a_host_that_a_long_answer_only_counts_is_not_said_to_be_free() {
+    let mut stage = Stage::with_a_grid();
+    stage.press("3");
+    stage.press("j\n");
+    stage.press("w");
+    let (serial, request) = stage.asked(AskSlot::Text);
+    let Some(Request::Explain { job: asked }) = request else {
+        panic!("{request:?}")
+    };
+    let view = ExplainView {
+        job: job(asked.0, "render", TaskCounts::default()),
+        waiting: Vec::new(),
+        hosts: vec![(ExplainView::more_hosts(9_000), "in-use".to_owned())],
+        duplicates: Vec::new(),
+        share: None,
+    };
+    let reply = Reply::Explained(Box::new(view));
+    stage.hear(GridNews::Answer(AskSlot::Text, serial, Ok(vec![reply])));
+    stage.shows(&["job 7 (render): of so many hosts"]);
+}
+
+#[test]
 fn a_job_and_a_task_say_why_they_wait() {
     let mut stage = Stage::with_a_grid();
     stage.press("jw");

@@ -7,15 +7,15 @@ use common::needs::{BadNeeds, Label, MAX_LABELS};
 use common::selector::{Selector, beyond};
 use common::token::Role;
 use common::units::Bytes;
-use common::view::{DuplicateView, ExplainView, JobState, JobView, RunningView};
+use common::view::{JobState, JobView};
 use common::wire::RefusalCode;
 use common::wire::client::{Addition, Reply, Submission};
-use common::{AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, RequestId, SubmitOptions};
+use common::{AttemptId, BlobRef, IdSet, JobId, JobSpec, RequestId, SubmitOptions};
 
 use api::Turn;
 use serde::de::DeserializeOwned;
 
-use crate::core::ask::{HostAsk, HostNames, JobAsk, Submitting};
+use crate::core::ask::{HostAsk, JobAsk, Submitting};
 use crate::core::{
     AddReply, Adding, NoReply, SubmitReply, check_addition, check_spec, content_is_missing,
 };
@@ -24,8 +24,6 @@ use super::super::rights::Right;
 use super::super::views::Listing;
 use super::{Asker, JOBS_A_TURN, NoAnswer, no_job, refuse};
 
-/// The most duplicates that `explain` lists, so that the answer fits a message.
-const SHOWN_DUPLICATES: u32 = 500;
 /// The most jobs in a listing that get a forecast of their end. Each forecast walks over all slots
 /// and over the jobs ahead of it.
 const FORECASTS: usize = 32;
@@ -698,53 +696,6 @@ impl Asker {
         }
 
         Ok(Reply::Changed(changed))
-    }
-
-    pub(in crate::sessions) async fn running(
-        &self,
-        job: JobId,
-    ) -> Result<Vec<RunningView>, NoAnswer> {
-        self.pick_one(job).await?;
-        self.core(JobAsk::Running(job)).await
-    }
-
-    pub(in crate::sessions) async fn explain(&self, job: JobId) -> Result<Reply, NoAnswer> {
-        self.pick_one(job).await?;
-        let explained: Box<Option<(ExplainView, HostNames)>> =
-            self.core(JobAsk::Explain(job)).await?;
-        if let Some((mut view, names)) = *explained {
-            let named = |(attempt, host, why): (AttemptId, HostId, String)| {
-                let host = names
-                    .get(&host)
-                    .cloned()
-                    .unwrap_or_else(|| host.to_string());
-                DuplicateView { attempt, host, why }
-            };
-
-            let live = self
-                .read(move |reader| reader.live_duplicates(job, SHOWN_DUPLICATES))
-                .await?;
-            view.duplicates = live.into_iter().map(named).collect();
-            view.job.reason = view.job.reason.or_else(|| self.state.blobs.trouble());
-            return Ok(Reply::Explained(Box::new(view)));
-        }
-
-        let job = self
-            .read(move |reader| reader.job(job))
-            .await?
-            .ok_or_else(|| no_job(job))?;
-        let waiting = Vec::new();
-        let hosts = Vec::new();
-        let duplicates = Vec::new();
-        let share = None;
-
-        Ok(Reply::Explained(Box::new(ExplainView {
-            job,
-            waiting,
-            hosts,
-            duplicates,
-            share,
-        })))
     }
 }
 
