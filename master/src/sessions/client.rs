@@ -35,6 +35,8 @@ const WATCH_SHARE: u32 = 50;
 const WATCH_PERIOD_AT_MOST: Duration = Duration::from_secs(2);
 /// The most entries in one reply; entries of ordinary size then stay far below the frame limit.
 const CHUNK: usize = 100;
+/// The most jobs in one reply about what was changed: each takes 15 bytes at most.
+const CHANGED: usize = 10_000;
 /// The most texts of settings in one reply.
 const SITE_TEXTS: usize = 30;
 /// Replies are sent once this many bytes have collected.
@@ -245,15 +247,17 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
             tasks,
             dry_run,
         } => push(tx, &asker.add_tasks(id, job, tasks, dry_run).await?)?,
-        Request::Close { jobs } => push(tx, &asker.close(&jobs).await?)?,
-        Request::Cancel { jobs, tasks } => push(tx, &asker.cancel(&jobs, tasks).await?)?,
+        Request::Close { jobs } => send_changed(tx, asker.close(&jobs).await?).await?,
+        Request::Cancel { jobs, tasks } => {
+            send_changed(tx, asker.cancel(&jobs, tasks).await?).await?;
+        }
         Request::Retry {
             job,
             tasks,
             only_failed,
         } => push(tx, &asker.retry(job, tasks, only_failed).await?)?,
         Request::Recompute { job, tasks } => push(tx, &asker.recompute(job, &tasks).await?)?,
-        Request::Forget { jobs } => push(tx, &asker.forget(&jobs).await?)?,
+        Request::Forget { jobs } => send_changed(tx, asker.forget(&jobs).await?).await?,
         Request::Undecided { job } => {
             for undecided in asker.undecided(job).await? {
                 send(tx, &Reply::Undecided(Box::new(undecided))).await?;
@@ -314,7 +318,9 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
         }
         Request::Approve { name } => push(tx, &Reply::Identities(asker.approve(name).await?))?,
         Request::Revoke { name } => push(tx, &Reply::Identities(asker.revoke(name).await?))?,
-        Request::Share { jobs, user, on } => push(tx, &asker.share(&jobs, user, on).await?)?,
+        Request::Share { jobs, user, on } => {
+            send_changed(tx, asker.share(&jobs, user, on).await?).await?;
+        }
         Request::Audit { most } => {
             send_all(tx, &asker.audit_log(most).await?, Reply::Audit).await?;
         }
@@ -326,7 +332,9 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
         } => send_availability(asker, hosts, (since, until), tx).await?,
         Request::TokenRevoke { id } => push(tx, &asker.revoke_token(id).await?)?,
         Request::RequestTasks { job, tasks } => push(tx, &asker.request(job, tasks).await?)?,
-        Request::CancelUnrequested { jobs } => push(tx, &asker.drop_unrequested(&jobs).await?)?,
+        Request::CancelUnrequested { jobs } => {
+            send_changed(tx, asker.drop_unrequested(&jobs).await?).await?;
+        }
         Request::Account { user, jobs } => {
             send_accounts(tx, &asker.accounts(user, jobs).await?).await?;
         }
@@ -345,6 +353,25 @@ pub(super) fn push(tx: &mut Response, reply: &Reply) -> Result<(), NoAnswer> {
         Ok(())
     } else {
         Err(too_long())
+    }
+}
+
+/// Sends the numbers of what was changed in jobs, which is not undone where there are very many of them.
+async fn send_changed(tx: &mut Response, reply: Reply) -> Result<(), NoAnswer> {
+    for reply in in_replies(reply) {
+        send(tx, &reply).await?;
+    }
+    Ok(())
+}
+
+/// Splits what was changed in very many jobs into replies that are each short enough for a message.
+fn in_replies(reply: Reply) -> Vec<Reply> {
+    match reply {
+        Reply::Changed(jobs) if jobs.len() > CHANGED => {
+            let portions = jobs.chunks(CHANGED);
+            portions.map(|some| Reply::Changed(some.to_vec())).collect()
+        }
+        reply => vec![reply],
     }
 }
 
@@ -603,6 +630,26 @@ mod tests {
         assert_eq!(name(&Request::TokenList), "token list");
         assert_eq!(name(&Request::Hello(Versions::ours())), "hello");
         assert_eq!(name(&Request::Explain { job: JobId(7) }), "explain");
+    }
+
+    #[test]
+    fn what_was_changed_in_very_many_jobs_comes_whole_in_replies_that_fit() {
+        for count in [0, 1, CHANGED, 100_000] {
+            let changed = |number: usize| (JobId(u32::MAX - number as u32), u64::MAX);
+            let all: Vec<_> = (0..count).map(changed).collect();
+            let mut told = Vec::new();
+            for reply in in_replies(Reply::Changed(all.clone())) {
+                assert!(common::wire::encode(&reply).is_ok(), "of {count}");
+                let Reply::Changed(some) = reply else {
+                    panic!("{reply:?}")
+                };
+                assert_eq!(some.is_empty(), count == 0);
+                told.extend(some);
+            }
+            assert_eq!(told, all);
+        }
+        let none = in_replies(Reply::Changed(Vec::new()));
+        assert_eq!(none.len(), 1, "none is an answer too");
     }
 
     #[test]
