@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::selector::Selector;
-use common::view::{AccountView, ExplainView, TaskState};
+use common::view::{ExplainView, TaskState};
 use common::wire::client::{Reply, Request};
 use common::wire::enrol::EnrolReply;
 use common::wire::stream::Open;
@@ -264,7 +264,9 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
             }
         }
         Request::Judge { attempt, agrees } => push(tx, &asker.judge(attempt, agrees).await?)?,
-        Request::Estimates { user } => send_estimates(asker, user, tx).await?,
+        Request::Estimates { user } => {
+            send_list(tx, &asker.estimates(user).await?, Reply::Estimates).await?;
+        }
         Request::Explain { job } => push_explained(tx, asker.explain(job).await?)?,
         Request::Running { job } => {
             send_all(tx, &asker.running(job).await?, Reply::Running).await?;
@@ -324,7 +326,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
         Request::Audit { most } => {
             send_all(tx, &asker.audit_log(most).await?, Reply::Audit).await?;
         }
-        Request::TokenList => push(tx, &Reply::Tokens(asker.tokens().await?))?,
+        Request::TokenList => send_list(tx, &asker.tokens().await?, Reply::Tokens).await?,
         Request::Availability {
             hosts,
             since,
@@ -336,7 +338,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
             send_changed(tx, asker.drop_unrequested(&jobs).await?).await?;
         }
         Request::Account { user, jobs } => {
-            send_accounts(tx, &asker.accounts(user, jobs).await?).await?;
+            send_list(tx, &asker.accounts(user, jobs).await?, Reply::Accounts).await?;
         }
         Request::Follow(following) => follow(asker, following, tx).await?,
         Request::Masters => push(tx, &Reply::Masters(Box::new(asker.masters().await?)))?,
@@ -498,25 +500,16 @@ async fn send_availability(
     Ok(())
 }
 
-async fn send_estimates(
-    asker: &Asker,
-    user: Option<String>,
+/// Sends a list in as many replies as it needs. An empty one is an answer too.
+async fn send_list<T: Clone>(
     tx: &mut Response,
+    entries: &[T],
+    reply: impl Fn(Vec<T>) -> Reply,
 ) -> Result<(), NoAnswer> {
-    let views = asker.estimates(user).await?;
-    // An empty list of estimates is an answer too.
-    if views.is_empty() {
-        return push(tx, &Reply::Estimates(views));
+    if entries.is_empty() {
+        return push(tx, &reply(Vec::new()));
     }
-    send_all(tx, &views, Reply::Estimates).await
-}
-
-async fn send_accounts(tx: &mut Response, accounts: &[AccountView]) -> Result<(), NoAnswer> {
-    // An empty list of accounts is an answer too.
-    if accounts.is_empty() {
-        return push(tx, &Reply::Accounts(Vec::new()));
-    }
-    send_all(tx, accounts, Reply::Accounts).await
+    send_all(tx, entries, reply).await
 }
 
 async fn send_jobs(

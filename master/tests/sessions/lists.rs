@@ -1,4 +1,4 @@
-//! Lists and watches of many jobs, which come some at a time.
+//! Lists of many jobs, hosts and tokens, and watches, which come some at a time.
 
 use super::*;
 
@@ -197,6 +197,35 @@ async fn a_job_of_very_many_scattered_tasks_is_explained_in_short() {
     assert!(
         why.contains(&format!("{more} tasks not named here")),
         "{why}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_for_each_of_6_000_hosts_is_listed() {
+    if database::is_used() {
+        return; // There is no file to write into.
+    }
+    let mut master = Master::start().await;
+    master.stop().await;
+    let store = master.dir.path().join("master/store.sqlite");
+    let db = rusqlite::Connection::open(store).unwrap();
+    let sql = "WITH RECURSIVE pc (id) AS (SELECT 101 UNION ALL SELECT id + 1 FROM pc WHERE id < 6100)
+         INSERT INTO token (id, secret_hash, role, name, uses_left, expires)
+         SELECT id, zeroblob(32), 'worker', 'one-of-the-many-pcs-of-this-site-' || id, 1, 4102444800000000 FROM pc";
+    db.execute(sql, []).unwrap();
+    drop(db);
+    master.again().await;
+
+    let admin = master.admin().await;
+    let replies = within(admin.ask(&Request::TokenList)).await.unwrap();
+    let listed = replies.into_iter().flat_map(|reply| match reply {
+        Reply::Tokens(tokens) => tokens,
+        other => panic!("{other:?}"),
+    });
+    let listed = listed.map(|token| token.id).filter(|id| *id > 100);
+    assert_eq!(
+        listed.collect::<Vec<_>>(),
+        (101..=6_100).collect::<Vec<u32>>()
     );
 }
 
