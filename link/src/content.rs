@@ -178,8 +178,15 @@ impl BlobStore {
     }
 
     /// Whether the blob is there and its bytes have the right hash.
-    pub fn verify(&self, blob: &BlobRef) -> bool {
-        hash_file(&self.path_of(&blob.hash)).is_ok_and(|found| found == *blob)
+    ///
+    /// # Errors
+    /// If it is there and cannot be read: that says nothing of its bytes.
+    pub fn verify(&self, blob: &BlobRef) -> io::Result<bool> {
+        match hash_of(&self.path_of(&blob.hash)) {
+            Ok(found) => Ok(found == *blob),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Puts a blob that is not what its name says aside, into the directory `damaged`: then it is
@@ -463,8 +470,11 @@ pub fn hash_bytes(bytes: &[u8]) -> BlobRef {
 /// # Errors
 /// If it cannot be read.
 pub fn hash_file(path: &Path) -> Result<BlobRef, LinkError> {
-    let read = || copy_hashing(&mut File::open(path)?, &mut io::sink());
-    read().map_err(LinkError::file("cannot read", path))
+    hash_of(path).map_err(LinkError::file("cannot read", path))
+}
+
+fn hash_of(path: &Path) -> io::Result<BlobRef> {
+    copy_hashing(&mut File::open(path)?, &mut io::sink())
 }
 
 /// Brings a blob of the other end's into `store`. Several callers that want the same one share the
@@ -688,7 +698,7 @@ pub async fn serve_get(
 async fn look_again(store: &BlobStore, size: u64, hash: BlobHash) {
     let store = store.clone();
     let aside = run_blocking(move || {
-        if store.verify(&BlobRef { hash, size }) {
+        if store.verify(&BlobRef { hash, size })? {
             return Ok(false);
         }
         store.set_aside(&hash).map(|()| true)
@@ -700,7 +710,9 @@ async fn look_again(store: &BlobStore, size: u64, hash: BlobHash) {
         Ok(false) => {
             tracing::warn!(%hash, "content was read damaged and is whole: see this machine's disk and memory");
         }
-        Err(error) => tracing::error!(%hash, %error, "content is damaged, and cannot be put aside"),
+        Err(error) => {
+            tracing::error!(%hash, %error, "content was read damaged, and cannot be read again or put aside");
+        }
     }
 }
 
@@ -906,5 +918,23 @@ mod tests {
             fs::read_dir(dir.path().join("incoming")).unwrap().count(),
             0
         );
+    }
+
+    #[test]
+    fn a_blob_that_cannot_be_read_is_not_called_damaged() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = BlobStore::open(dir.path()).unwrap();
+        let blob = store.add_reader(&b"hello"[..]).unwrap();
+        let path = store.path_of(&blob.hash);
+        assert!(store.verify(&blob).unwrap());
+
+        fs::write(&path, b"hullo").unwrap();
+        assert!(!store.verify(&blob).unwrap());
+        fs::remove_file(&path).unwrap();
+        assert!(!store.verify(&blob).unwrap());
+
+        // What stands in its place cannot be read as a file.
+        fs::create_dir(&path).unwrap();
+        assert!(store.verify(&blob).is_err());
     }
 }

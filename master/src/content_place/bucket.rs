@@ -260,7 +260,7 @@ impl BucketContent {
 
             let files = self.cache.files().clone();
             let looked = tokio::task::spawn_blocking(move || files.verify(&blob));
-            if looked.await.unwrap_or(false) {
+            if matches!(looked.await, Ok(Ok(true))) {
                 return Ok(true);
             }
             drop(held);

@@ -26,7 +26,7 @@ use std::time::SystemTime;
 
 use common::BlobRef;
 use common::content::BlobHash;
-use common::wire::Refusal;
+use common::wire::{Refusal, RefusalCode};
 use link::{BlobStore, Contents, LinkError};
 use uuid::Uuid;
 
@@ -193,20 +193,23 @@ impl ContentPlace {
     }
 
     /// Reads a blob, and says whether it is whole. If not, it is not here any more and can be sent
-    /// again.
+    /// again. One that cannot be read now is refused: it may be whole.
     pub(crate) async fn look_at(&self, core: &CoreHandle, blob: BlobRef) -> Result<bool, Refusal> {
         let local = match self {
             Self::Directory(local) => local.clone(),
             Self::Bucket(bucket) => return bucket.look_at(core, blob).await,
         };
         let looked = tokio::task::spawn_blocking(move || {
-            let whole = local.verify(&blob);
-            if !whole && let Err(error) = local.set_aside(&blob.hash) {
-                tracing::error!(hash = %blob.hash, %error, "damaged content cannot be put aside");
+            if local.verify(&blob)? {
+                return Ok(true);
             }
-            whole
+            local.set_aside(&blob.hash).map(|()| false)
         });
-        Ok(looked.await.unwrap_or(true))
+        let looked = looked.await.map_err(io::Error::other).flatten();
+        looked.map_err(|error| {
+            tracing::error!(hash = %blob.hash, %error, "content cannot be read or put aside");
+            unreadable(blob.hash, &error)
+        })
     }
 
     /// Looks for an object of the bucket that the storage did not list. If it is missing, its content can
@@ -279,6 +282,13 @@ impl Contents for ContentPlace {
             Self::Bucket(bucket) => Ok(bucket.index.list()),
         }
     }
+}
+
+/// The refusal of a look at content that may be whole.
+fn unreadable(hash: BlobHash, error: &io::Error) -> Refusal {
+    let what = format!("content {hash} cannot be read or put aside by the master: {error}");
+    let hint = "try again; if that does not help, the admin has to see to the master's disk";
+    Refusal::new(RefusalCode::Unavailable, what, hint)
 }
 
 /// Does this on a thread of its own and waits for it, also where the caller is asynchronous.

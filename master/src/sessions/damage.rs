@@ -73,9 +73,22 @@ impl Asker {
             looked.map_err(NoAnswer::Refused)?;
         }
 
+        self.look_for_place(&damage).await?;
         let Damage { tasks, blobs } = damage.without_inputs(&spec);
         let count: Result<u64, _> = self.core(JobAsk::Recompute(job, tasks, blobs)).await?;
         let count = count.map_err(NoAnswer::Refused)?;
         Ok(Reply::Changed(vec![(job, count)]))
+    }
+
+    /// Refuses damage that was found where the grid's content does not lie any more: what is mounted
+    /// there can go, and then all of it seems to be lost.
+    async fn look_for_place(&self, damage: &Damage) -> Result<(), NoAnswer> {
+        let state = self.state();
+        if damage.blobs.is_empty() || state.blobs.is_ours(state.authority.grid()).await {
+            return Ok(());
+        }
+        let what = "the master's place for content has not the mark of this grid";
+        let hint = "the admin has to see whether it is mounted; then try again";
+        Err(refuse(RefusalCode::Unavailable, what, hint))
     }
 }

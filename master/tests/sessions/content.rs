@@ -340,6 +340,56 @@ async fn a_result_that_was_damaged_at_the_master_is_computed_again_on_demand() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn results_that_cannot_be_read_at_present_are_kept() {
+    let master = Master::start().await;
+    let ann = user(&master, "ann").await;
+    let mut worker = master
+        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
+        .await;
+    let (job, _) = submit(&ann, 1, &noops(2)).await.unwrap();
+    let blob = worker.put(&[7; 9_000]).await;
+    worker.stdout = Content::Blob(blob);
+
+    for attempt in worker.assignments(2).await {
+        worker.deliver(attempt.attempt).await;
+        worker.acknowledged(attempt.attempt).await;
+    }
+    assert_eq!(state(&ann, job).await, JobState::Finished);
+
+    let recompute = Request::Recompute {
+        job,
+        tasks: Selector::Ids(IdSet::from_range(1, 1)),
+    };
+    let content = master.dir.path().join("master/content");
+    let path = link::BlobStore::open(&content).unwrap().path_of(&blob.hash);
+    let aside = master.dir.path().join("aside");
+
+    // A directory in the place of the file can be opened and not be read.
+    std::fs::rename(&path, &aside).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    let refused = ann.ask(&recompute).await.err().unwrap();
+    assert_eq!(code(&refused), RefusalCode::Unavailable, "{refused}");
+    assert_eq!(state(&ann, job).await, JobState::Finished);
+    std::fs::remove_dir(&path).unwrap();
+    std::fs::rename(&aside, &path).unwrap();
+
+    // Nor is anything lost while what is mounted there has gone.
+    std::fs::rename(&content, &aside).unwrap();
+    std::fs::create_dir(&content).unwrap();
+    let refused = ann.ask(&recompute).await.err().unwrap();
+    assert_eq!(code(&refused), RefusalCode::Unavailable, "{refused}");
+    assert_eq!(state(&ann, job).await, JobState::Finished);
+    std::fs::remove_dir_all(&content).unwrap();
+    std::fs::rename(&aside, &content).unwrap();
+
+    assert!(
+        matches!(&ann.ask(&recompute).await.unwrap()[..], [Reply::Changed(none)] if *none == [(job, 0)])
+    );
+    let dir = tempfile::tempdir().unwrap();
+    ann.fetch(blob, &dir.path().join("whole")).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_input_that_was_damaged_at_the_master_is_put_aside_and_comes_again_from_its_user() {
     let master = Master::start().await;
     let ann = user(&master, "ann").await;
