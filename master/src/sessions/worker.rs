@@ -92,12 +92,9 @@ impl Worker {
     pub(super) async fn serve_stream(&self, mut channel: Channel) -> Result<(), LinkError> {
         match read_open(&mut channel).await? {
             Open::Control if !self.controlled.swap(true, Ordering::Relaxed) => {
-                let session = SessionId(SESSIONS.fetch_add(1, Ordering::Relaxed));
-                let host = self.host;
-                let ended = self.serve_control(channel, session).await;
-                let how = self.parting(ended.as_ref().err());
-                let asked = HostAsk::Disconnected(host, session, how);
-                let is_up = self.state.core.tell(asked);
+                let mut session = HostSession::of(self);
+                let ended = self.serve_control(channel, &mut session).await;
+                let is_up = session.end(self.parting(ended.as_ref().err()));
                 if let (false, PeerLink::Direct(connection)) = (is_up, &self.connection) {
                     // Whoever ends the master says for how long the worker is to stay away.
                     return Err(super::ended(connection).await);
@@ -142,10 +139,11 @@ impl Worker {
     async fn serve_control(
         &self,
         mut channel: Channel,
-        session: SessionId,
+        begun: &mut HostSession<'_>,
     ) -> Result<(), LinkError> {
         let state = &self.state;
         let host = self.host;
+        let session = begun.id;
         let (outbox, inbox) = Outbox::new(self.connection.clone());
         let alive = AliveWatch::new(state.workers.enter(), outbox.sender());
         let hello = within_deadline(channel.rx.expect::<ToMaster>()).await?;
@@ -162,17 +160,16 @@ impl Worker {
             }
         };
 
+        begun.greeted = true;
         let connected = HostAsk::Connected(Box::new(connected));
         state.core.ask::<()>(connected).await.map_err(stopped)?;
         let (seen, key) = self.way;
         let _entered = seen.map(|seen| state.shared.enter((host, session), seen, key, sender));
-        let ended = tokio::select! {
+        tokio::select! {
             ended = speak(channel.tx, inbox, &alive) => ended,
             ended = listen(state, channel.rx, (host, session), &alive) => ended,
             broken = self.broken(&alive) => Err(broken),
-        };
-        state.uploads.forget_named(host);
-        ended
+        }
     }
 }
 
@@ -199,6 +196,46 @@ impl Worker {
                 link.closed().await;
                 LinkError::Closed("its session at the gateway was closed".to_owned())
             }
+        }
+    }
+}
+
+/// A session of a host. The core is told of its end, also where what serves it is dropped: that happens to the
+/// streams of a session at a gateway that ends.
+struct HostSession<'a> {
+    worker: &'a Worker,
+    id: SessionId,
+    /// Whether the core was asked to enter it.
+    greeted: bool,
+    ended: bool,
+}
+
+impl<'a> HostSession<'a> {
+    fn of(worker: &'a Worker) -> Self {
+        Self {
+            worker,
+            id: SessionId(SESSIONS.fetch_add(1, Ordering::Relaxed)),
+            greeted: false,
+            ended: false,
+        }
+    }
+
+    /// Ends the session. False if there is no core any more.
+    fn end(&mut self, how: Parting) -> bool {
+        self.ended = true;
+        let state = &self.worker.state;
+        let host = self.worker.host;
+        if self.greeted {
+            state.uploads.forget_named(host);
+        }
+        state.core.tell(HostAsk::Disconnected(host, self.id, how))
+    }
+}
+
+impl Drop for HostSession<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.end(self.worker.parting(None));
         }
     }
 }

@@ -20,8 +20,12 @@ struct Gateway {
 
 impl Gateway {
     async fn of(master: &Master) -> Self {
-        let identity = master.enrol(Role::Gateway, "gw").await;
-        let connection = link::connect(&identity, Purpose::Gateway).await.unwrap();
+        Self::with(&master.enrol(Role::Gateway, "gw").await).await
+    }
+
+    /// The gateway of this identity.
+    async fn with(identity: &Identity) -> Self {
+        let connection = link::connect(identity, Purpose::Gateway).await.unwrap();
         let mut control = connection.open_bare().await.unwrap();
         let versions = Versions::ours();
         let greeting = FromGateway::Control { versions };
@@ -40,6 +44,15 @@ impl Gateway {
         channel.tx.send(&FromGateway::Pass(shown)).await.unwrap();
         channel.tx.send(open).await.unwrap();
         channel
+    }
+
+    /// A control stream of a worker's session, welcome.
+    async fn control(&self, shown: GatewaySession) -> Channel {
+        let mut control = self.pass(shown, &Open::Control).await;
+        control.tx.send(&hello(Vec::new())).await.unwrap();
+        let welcome = within(control.rx.expect::<ToWorker>()).await.unwrap();
+        assert!(matches!(welcome, ToWorker::Welcome { .. }), "{welcome:?}");
+        control
     }
 
     /// Returns the reason for which the master ends this session.
@@ -134,10 +147,7 @@ async fn a_session_goes_on_when_its_certificate_has_expired_and_a_newer_one_has_
     // The table knows of a certificate that is good for a month.
     let until_s = now_s() + 8;
     let shown = shown(1, &pc, until_s);
-    let mut control = gateway.pass(shown, &Open::Control).await;
-    control.tx.send(&hello(Vec::new())).await.unwrap();
-    let welcome = within(control.rx.expect::<ToWorker>()).await.unwrap();
-    assert!(matches!(welcome, ToWorker::Welcome { .. }), "{welcome:?}");
+    let _control = gateway.control(shown).await;
     within(async {
         while now_s() <= until_s {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -148,6 +158,42 @@ async fn a_session_goes_on_when_its_certificate_has_expired_and_a_newer_one_has_
     let mut asked = gateway.pass(shown, &asks()).await;
     let reply = within(asked.rx.expect::<GetReply>()).await.unwrap();
     assert!(matches!(reply, GetReply::Refused(_)), "{reply:?}");
+}
+
+/// What the list of hosts says of a host beside its state.
+async fn reason(client: &Client, name: &str) -> Option<String> {
+    let names = vec![name.to_owned()];
+    let asked = client.ask(&Request::Hosts { names }).await;
+    match &asked.unwrap()[..] {
+        [Reply::Hosts(hosts)] => hosts[0].reason.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_the_master_ends_is_over_for_the_core_at_once() {
+    let mut master = Master::start().await;
+    let mut gw = master.enrol(Role::Gateway, "gw").await;
+    // Long enough for a session to begin; the gateway's own certificate is good for a month.
+    let short = |config: &mut Config| {
+        config.certificate_life = ConfigDuration(Duration::from_secs(8));
+    };
+    master.restart_with(short).await;
+    gw.link.master = master.address();
+
+    let mut gateway = Gateway::with(&gw).await;
+    let pc = master.enrol(Role::Worker, "pc").await;
+    let _control = gateway.control(session(1, &pc)).await;
+    let admin = master.admin().await;
+    assert_eq!(reason(&admin, "pc").await, None);
+
+    assert!(gateway.ends(1).await.contains("has expired"));
+    within(async {
+        while reason(&admin, "pc").await.as_deref() != Some("not connected at the moment") {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
