@@ -8,7 +8,7 @@ use common::content::BlobHash;
 use common::token::Role;
 use common::wire::Versions;
 use common::wire::client::{Reply, Request};
-use common::wire::stream::{GetReply, Open};
+use common::wire::stream::Open;
 
 use crate::channel::Channel;
 use crate::content::{self, ByteCount};
@@ -291,13 +291,8 @@ impl Client {
         };
         let mut channel = self.connection.open(&get).await?;
         channel.tx.finish();
-        match channel.rx.expect().await? {
-            GetReply::Found(size) => Ok(ContentReader { channel, size }),
-            GetReply::Refused(refusal) => Err(refusal.into()),
-            other @ (GetReply::Waits(_) | GetReply::At(_)) => Err(LinkError::Protocol(format!(
-                "{other:?}, which only workers are told"
-            ))),
-        }
+        let size = content::found(&mut channel.rx).await?;
+        Ok(ContentReader { channel, size })
     }
 
     /// Ends the session.
@@ -316,4 +311,122 @@ pub fn unexpected(reply: Option<&Reply>) -> LinkError {
     LinkError::Protocol(reply.map_or("an empty answer".to_owned(), |r| {
         format!("an answer to another question: {r:?}")
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use common::wire::WIRE_VERSION;
+    use common::wire::stream::GetReply;
+    use common::{Incarnation, Time};
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+
+    use super::*;
+    use crate::identity::LinkInfo;
+    use crate::{listener, tls};
+
+    const CONTENT: &[u8] = b"hello";
+
+    fn authority() -> (CertificateDer<'static>, Issuer<'static, KeyPair>) {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        (certificate.der().clone(), Issuer::new(params, key))
+    }
+
+    fn leaf(
+        issuer: &Issuer<'static, KeyPair>,
+        name: &str,
+    ) -> (CertificateDer<'static>, PrivatePkcs8KeyDer<'static>) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, issuer).unwrap();
+        let key = PrivatePkcs8KeyDer::from(key.serialize_der());
+        (certificate.der().clone(), key)
+    }
+
+    /// A client of a master that answers whoever asks for content so, and then sends [`CONTENT`].
+    async fn client_told(replies: Vec<GetReply>) -> Client {
+        let (ca, issuer) = authority();
+        let (server, server_key) = leaf(&issuer, tls::MASTER_NAME);
+        let (certificate, key) = leaf(&issuer, "ann");
+        let chain = tls::ServerChain {
+            certificate: server,
+            key: PrivateKeyDer::Pkcs8(server_key),
+            ca: ca.clone(),
+        };
+        let config = tls::server_config(vec![chain], &[Purpose::Client.alpn()]).unwrap();
+
+        let at: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let endpoint = listener::listen(at, config, [7; 32])
+            .unwrap()
+            .endpoint()
+            .clone();
+        let link = LinkInfo {
+            master: endpoint.local_addr().unwrap().to_string(),
+            name: "ann".to_owned(),
+            role: Role::Client,
+        };
+        tokio::spawn(serve(endpoint, replies));
+
+        let identity = Identity {
+            certificate,
+            key,
+            ca,
+            link,
+            home: None,
+            update_key: None,
+        };
+        Client::connect(&identity).await.unwrap()
+    }
+
+    async fn serve(endpoint: quinn::Endpoint, replies: Vec<GetReply>) {
+        let connection = endpoint.accept().await.unwrap().await.unwrap();
+
+        while let Ok((tx, rx)) = connection.accept_bi().await {
+            let mut channel = Channel::new(tx, rx);
+            match channel.rx.expect().await.unwrap() {
+                Open::Request => {
+                    let hello: Request = channel.rx.expect().await.unwrap();
+                    assert!(matches!(hello, Request::Hello(_)), "{hello:?}");
+                    let welcome = Reply::Welcome {
+                        version: WIRE_VERSION,
+                        role: Role::Client,
+                        user: "ann".to_owned(),
+                        incarnation: Incarnation(1),
+                        now: Time(0),
+                    };
+                    channel.tx.send(&welcome).await.unwrap();
+                }
+                Open::Get { .. } => {
+                    for reply in &replies {
+                        channel.tx.send(reply).await.unwrap();
+                    }
+                    channel.tx.raw().write_all(CONTENT).await.unwrap();
+                }
+                other => panic!("{other:?}"),
+            }
+            channel.tx.finish();
+            channel.tx.delivered().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn content_is_read_however_often_its_master_says_that_it_waits_for_it() {
+        let waits = || GetReply::Waits("the master fetches it from its storage".to_owned());
+        let found = GetReply::Found(CONTENT.len() as u64);
+        let client = client_told(vec![waits(), waits(), found]).await;
+        let hash = content::hash_bytes(CONTENT).hash;
+        let mut reader = client.content(hash, 0).await.unwrap();
+        assert_eq!(reader.size(), CONTENT.len() as u64);
+
+        let mut all = Vec::new();
+        while let Some(piece) = reader.next().await.unwrap() {
+            all.extend(piece);
+        }
+        assert_eq!(all, CONTENT);
+    }
 }

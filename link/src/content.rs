@@ -17,7 +17,7 @@ use common::wire::stream::{GetReply, Open, PutReply};
 use common::wire::{Refusal, RefusalCode};
 use common::{BlobRef, token};
 
-use crate::channel::{Channel, FrameSender};
+use crate::channel::{Channel, FrameReceiver, FrameSender};
 use crate::endpoint::Connection;
 use crate::error::LinkError;
 use crate::files::{self, free_bytes, sync_dir, sync_file};
@@ -560,26 +560,31 @@ async fn fetch_part(
         .await?;
     channel.tx.finish();
 
-    let reply = loop {
-        match channel.rx.expect().await? {
-            GetReply::Waits(_) => {}
-            reply => break reply,
-        }
-    };
-    match reply {
-        GetReply::Found(size) if size == blob.size => {
-            count.add_there(incoming.have);
-            let mut source = CountedSource(&mut channel.rx, count);
-            incoming.receive(&mut source, &blob).await
-        }
-        GetReply::Found(size) => Err(LinkError::Protocol(format!(
+    let size = found(&mut channel.rx).await?;
+    if size != blob.size {
+        return Err(LinkError::Protocol(format!(
             "{} has {size} bytes there, not {}",
             blob.hash, blob.size
-        ))),
-        GetReply::Refused(refusal) => Err(refusal.into()),
-        GetReply::Waits(_) | GetReply::At(_) => Err(LinkError::Protocol(
-            "an answer to another question".to_owned(),
-        )),
+        )));
+    }
+    count.add_there(incoming.have);
+    let mut source = CountedSource(&mut channel.rx, count);
+    incoming.receive(&mut source, &blob).await
+}
+
+/// Receives the size of content that a user has asked for, however often the master says first that it
+/// waits for its storage.
+pub(crate) async fn found(rx: &mut FrameReceiver) -> Result<u64, LinkError> {
+    loop {
+        match rx.expect().await? {
+            GetReply::Waits(_) => {}
+            GetReply::Found(size) => return Ok(size),
+            GetReply::Refused(refusal) => return Err(refusal.into()),
+            other @ GetReply::At(_) => {
+                let what = format!("{other:?}, which only workers are told");
+                return Err(LinkError::Protocol(what));
+            }
+        }
     }
 }
 

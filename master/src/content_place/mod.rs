@@ -205,6 +205,7 @@ impl ContentPlace {
             }
             local.set_aside(&blob.hash).map(|()| false)
         });
+
         let looked = looked.await.map_err(io::Error::other).flatten();
         looked.map_err(|error| {
             tracing::error!(hash = %blob.hash, %error, "content cannot be read or put aside");
