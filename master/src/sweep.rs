@@ -3,10 +3,13 @@
 
 mod bucket;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use common::BlobRef;
 use common::content::BlobHash;
+use common::wire::RefusalCode;
 use link::Contents;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
@@ -15,6 +18,7 @@ use crate::core::ask::{HostAsk, HostNames, UpkeepAsk};
 use crate::core::{NoReply, OldBlob};
 use crate::operations::SweepHold;
 use crate::run::SessionContext;
+use crate::sessions::checkpoint::read_list;
 use crate::store::Reader;
 use bucket::BucketSweep;
 
@@ -84,10 +88,7 @@ pub(crate) async fn serve(state: Arc<SessionContext>) {
             continue;
         }
 
-        let blobs = state.blobs.clone();
-        let reader = state.reader.clone();
-        let found = tokio::task::spawn_blocking(move || unneeded(&blobs, &reader, grace)).await;
-        let unneeded = match found.map_err(std::io::Error::other).and_then(|found| found) {
+        let unneeded = match removable(&state, grace).await {
             Ok(unneeded) => unneeded,
             Err(error) => {
                 tracing::warn!(%error, "the content that nobody needs could not be found");
@@ -183,14 +184,63 @@ fn unneeded(
     Ok(unneeded)
 }
 
+/// Finds the `unneeded` blobs without those of states from which attempts still have to start.
+async fn removable(state: &SessionContext, grace: Duration) -> std::io::Result<Vec<OldBlob>> {
+    let blobs = state.blobs.clone();
+    let reader = state.reader.clone();
+    let found = tokio::task::spawn_blocking(move || {
+        let unneeded = unneeded(&blobs, &reader, grace)?;
+        // Asked after that: a state that was its task's newest then has no blob among them.
+        let starts = reader.earlier_starts().map_err(std::io::Error::other)?;
+        Ok::<_, std::io::Error>((unneeded, starts))
+    });
+    let (mut unneeded, starts) = found.await.map_err(std::io::Error::other).flatten()?;
+
+    for list in starts {
+        let held = match state.blobs.bring(&state.core, list.hash).await {
+            Ok(held) => held,
+            // Nothing can start from a state without its list.
+            Err(refusal) if refusal.code == RefusalCode::NotFound => continue,
+            Err(refusal) => return Err(std::io::Error::other(refusal)),
+        };
+        let blobs = state.blobs.clone();
+        let left = tokio::task::spawn_blocking(move || {
+            let _held = held;
+            leave_state(&blobs, list, &mut unneeded).map(|()| unneeded)
+        });
+        unneeded = left.await.map_err(std::io::Error::other).flatten()?;
+    }
+    Ok(unneeded)
+}
+
+/// Takes a saved state, which is this list of files and what it names, out of the `unneeded` blobs. The files of
+/// one whose list is damaged or gone are of no use.
+fn leave_state(
+    blobs: &ContentPlace,
+    list: BlobRef,
+    unneeded: &mut Vec<OldBlob>,
+) -> std::io::Result<()> {
+    let mut kept = BTreeSet::from([list.hash]);
+    if blobs.local().verify(&list)?
+        && let Ok(read) = read_list(blobs, list)
+    {
+        kept.extend(read.files.iter().map(|file| file.blob.hash));
+    }
+    unneeded.retain(|(blob, _)| !kept.contains(&blob.hash));
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
-    use common::BlobRef;
+    use common::Time;
+    use common::checkpoint::Saved;
+    use common::manifest::{ListedFile, Manifest};
+    use common::view::AttemptState;
     use link::BlobStore;
 
     use super::*;
     use crate::store::Writer;
-    use crate::store::tests::{add_job_with, spec};
+    use crate::store::tests::{add_job_with, attempt, spec, start};
 
     #[tokio::test(start_paused = true)]
     async fn a_sweep_comes_within_an_hour_however_long_content_is_kept() {
@@ -223,5 +273,62 @@ mod tests {
         store.commit().unwrap();
         assert_eq!(found(Duration::ZERO), [left_over]);
         assert_eq!(found(Duration::from_secs(3_600)), []);
+    }
+
+    /// A state of attempt 1 with one file, at the master, and that file.
+    fn state(files: &BlobStore, sequence: u32) -> (Saved, BlobRef) {
+        let file = files.add_reader(&sequence.to_le_bytes()[..]).unwrap();
+        let listed = vec![ListedFile::new("step".parse().unwrap(), file)];
+        let list = Manifest::from(listed).to_bytes().unwrap();
+        let saved = Saved {
+            number: 1,
+            sequence,
+            taken: Time(u64::from(sequence)),
+            files: 1,
+            bytes: file.size,
+            manifest: files.add_reader(&list[..]).unwrap(),
+        };
+        (saved, file)
+    }
+
+    #[test]
+    fn a_state_stays_until_the_attempts_that_start_from_it_have_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = BlobStore::open(&dir.path().join("content")).unwrap();
+        let mut store = Writer::open(dir.path()).unwrap();
+        let job = add_job_with(&mut store, 1, (&spec(1), &[]), "ann");
+        let [first, copy] = [1, 2].map(|number| attempt(job, 1, number));
+        start(&mut store, first);
+        let states = [1, 2, 3].map(|sequence| state(&files, sequence));
+
+        for (saved, file) in &states {
+            store.keep_checkpoint(first, saved, &[file.hash]).unwrap();
+            // The copy is to start from the second one.
+            if saved.sequence == 2 {
+                start(&mut store, copy);
+                store.starts_from(copy, saved).unwrap();
+            }
+        }
+        store.commit().unwrap();
+
+        let place = ContentPlace::Directory(files);
+        let reader = store.reader(dir.path());
+        let gone = || -> BTreeSet<BlobRef> {
+            let mut found = unneeded(&place, &reader, Duration::ZERO).unwrap();
+            for list in reader.earlier_starts().unwrap() {
+                leave_state(&place, list, &mut found).unwrap();
+            }
+            found.iter().map(|(blob, _)| *blob).collect()
+        };
+        let of = |states: &[(Saved, BlobRef)]| -> BTreeSet<BlobRef> {
+            let blobs = states.iter().map(|(saved, file)| [saved.manifest, *file]);
+            blobs.flatten().collect()
+        };
+        assert_eq!(gone(), of(&states[..1]));
+
+        let killed = AttemptState::Killed;
+        store.attempt_ended(copy, killed, Time(9), "test").unwrap();
+        store.commit().unwrap();
+        assert_eq!(gone(), of(&states[..2]));
     }
 }

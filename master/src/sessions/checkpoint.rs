@@ -75,7 +75,7 @@ fn look(blobs: &ContentPlace, manifest: BlobRef) -> Result<Manifest, String> {
 }
 
 /// Reads a `Manifest` of at most `MAX_MANIFEST` bytes, if it is here and whole.
-pub(super) fn read_list(blobs: &ContentPlace, manifest: BlobRef) -> Result<Manifest, String> {
+pub(crate) fn read_list(blobs: &ContentPlace, manifest: BlobRef) -> Result<Manifest, String> {
     if manifest.size > MAX_MANIFEST {
         return Err(format!("its list of files has {} bytes", manifest.size));
     }

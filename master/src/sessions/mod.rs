@@ -4,7 +4,7 @@
 mod answer;
 mod answers;
 pub(crate) mod bearers;
-mod checkpoint;
+pub(crate) mod checkpoint;
 mod client;
 mod content;
 mod damage;

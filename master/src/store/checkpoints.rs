@@ -1,10 +1,13 @@
 //! Checkpoints: the one from which each open task continues, and for each attempt the one it
 //! started from and the newest one it saved.
 
+use std::collections::BTreeSet;
+
 use common::checkpoint::Saved;
 use common::content::BlobHash;
-use common::{AttemptId, HostId, IdSet, JobId, TaskId};
+use common::{AttemptId, BlobRef, HostId, IdSet, JobId, TaskId};
 
+use super::reader::Reader;
 use super::value::values;
 use super::writer::Writer;
 use super::{StoreError, from_postcard, to_postcard};
@@ -181,5 +184,25 @@ impl Writer {
             }
         }
         Ok(())
+    }
+}
+
+impl Reader {
+    /// Returns the lists of files of checkpoints from which attempts were to start that have not ended, where
+    /// their tasks continue from later ones: `checkpoint_blob` has their content no more.
+    pub(crate) fn earlier_starts(&self) -> Result<BTreeSet<BlobRef>, StoreError> {
+        let sql = "SELECT attempt.started_from FROM checkpoint
+             JOIN attempt ON attempt.job = checkpoint.job AND attempt.task = checkpoint.task
+             WHERE attempt.ended IS NULL AND attempt.started_from <> checkpoint.saved";
+        let mut lists = BTreeSet::new();
+        self.with(|db| {
+            db.each(sql, &[], |row| {
+                let bytes: Vec<u8> = row.get(0)?;
+                let saved: Saved = from_postcard(&bytes)?;
+                lists.insert(saved.manifest);
+                Ok(())
+            })
+        })?;
+        Ok(lists)
     }
 }
