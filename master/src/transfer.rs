@@ -124,14 +124,15 @@ fn out_of(
     let rows = store::copy_store(from.db(), &mut to)?;
     let (grid, commits) = facts(&to)?;
     to.finish()?;
-    from.finish()?;
-    drop((from, to));
+    drop(to);
 
+    // A master that stands by must not take the store before it has its other name.
+    from.hold()?;
     database::forget(home)?;
     let whole = part.join(whole::STORE);
     fs::rename(&whole, file).map_err(LinkError::file("cannot rename", &whole))?;
     note(home, grid, commits)?;
-    let left = store::put_aside(place, clock.now())?;
+    let left = store::put_aside(&from, clock.now())?;
     Ok(Moved {
         rows,
         to: file.display().to_string(),

@@ -146,6 +146,23 @@ impl Group {
         }
     }
 
+    /// Gives the schema this name, and the lease up, in one group: while this master has the lease nobody else
+    /// takes the store, and afterwards there is none.
+    pub(super) fn put_aside(&mut self, place: &Database, name: &str) -> Result<(), StoreError> {
+        self.hold(place)?;
+        let token = [SqlValue::Int(self.token())];
+        let rename = format!(
+            "ALTER SCHEMA \"{}\" RENAME TO \"{name}\"; COMMIT",
+            place.schema()
+        );
+        let resigned = self.session.count(tables::RESIGN, &token);
+        match resigned.and_then(|_| self.session.execute(rename)) {
+            Ok(()) => Ok(()),
+            Err(error) if error.passes() => Err(place.away(&error).into()),
+            Err(error) => Err(refused(&error).into()),
+        }
+    }
+
     /// Notes a change for the next commit.
     pub(super) fn note(&mut self, sql: &str, values: &[SqlValue<'_>]) {
         self.keep(sql, values, false);

@@ -29,9 +29,10 @@ use common::view::StandbyView;
 use common::{Span, Time};
 use tokio::runtime::Runtime;
 
-use super::StoreError;
+use super::db::Db;
 use super::value::{SqlRow, SqlValue};
 use super::wait::StoreWait;
+use super::{StoreError, Writer};
 pub(super) use cells::{DbRow, cell};
 use group::Group;
 pub(crate) use health::look;
@@ -337,14 +338,14 @@ pub(super) fn in_tests() -> bool {
     std::env::var_os("DESKGRID_TEST_PG").is_some()
 }
 
-/// Gives the tables of a place another name, by which no master takes them up, and returns it.
-pub(crate) fn put_aside(place: &Database, now: Time) -> Result<String, StoreError> {
-    let name = format!("{}_moved_{}", place.schema(), now.0 / 1_000_000);
-    let session = DbSession::to_write(place)?;
-    let rename = format!("ALTER SCHEMA \"{}\" RENAME TO \"{name}\"", place.schema());
-    session
-        .execute(rename)
-        .map_err(|error| session::refused(&error))?;
+/// Gives the tables of this master's store another name, by which no master takes them up, and returns it. The
+/// store is left by that, and no other master can have it in between.
+pub(crate) fn put_aside(store: &Writer, now: Time) -> Result<String, StoreError> {
+    let Db::Pg(pg) = store.db() else {
+        return Err(StoreError::Content("the store is in a file".to_owned()));
+    };
+    let name = format!("{}_moved_{}", pg.place().schema(), now.0 / 1_000_000);
+    pg.group_answered(|group, place| group.put_aside(place, &name))?;
     Ok(name)
 }
 

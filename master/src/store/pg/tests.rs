@@ -12,7 +12,7 @@ use common::Time;
 use common::token::Role;
 
 use super::super::{Reader, StoreError, Writer, schema};
-use super::{Database, Inside, LeaseContender, MasterMember, Pg, PgError, of_tests};
+use super::{Database, Inside, LeaseContender, MasterMember, Pg, PgError, of_tests, put_aside};
 use crate::store::db::Db;
 use crate::store::value::values;
 
@@ -405,6 +405,33 @@ fn an_address_that_makes_no_sense_or_is_not_safe_is_refused_before_anything_is_s
 fn another(place: &Database) -> LeaseContender {
     let member = MasterMember::here("another".to_owned(), "127.0.0.1:7421".to_owned());
     LeaseContender::new(place, member)
+}
+
+#[test]
+fn only_the_master_that_has_the_store_puts_it_aside() {
+    let Some((_dir, place)) = place() else { return };
+    let mut first = Writer::take(&place).unwrap();
+    add_host(&mut first, "one");
+    first.commit().unwrap();
+    let mut other = another(&place);
+    let seen = other.look().unwrap();
+    let second = other.take(&seen, Time(0)).unwrap().unwrap();
+
+    let over = put_aside(&first, Time(7_000_000)).unwrap_err();
+    assert!(
+        matches!(&over, StoreError::Postgres(PgError::TakenOver(_))),
+        "{over}"
+    );
+    assert_eq!(hosts(&place), ["one"]);
+
+    let name = put_aside(&second, Time(7_000_000)).unwrap();
+    assert_eq!(name, format!("{}_moved_7", place.schema()));
+    let url = std::env::var("DESKGRID_TEST_PG").unwrap();
+    let moved = Database::with_schema(&url, &name).unwrap();
+    assert_eq!(hosts(&moved), ["one"]);
+    let left = Pg::reader(moved).rows(super::tables::LEASE, &[]).unwrap();
+    assert!(!super::lease::LeaseSeen::of(&left[0]).is_held());
+    assert!(!Pg::reader(place).has_table("lease").unwrap());
 }
 
 #[test]
