@@ -4,15 +4,22 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use common::checkpoint::MAX_FILES;
 use common::content::BlobHash;
 use common::units::Bytes;
 use common::wire::{Refusal, RefusalCode};
 use common::{BlobRef, HostId};
 use uuid::Uuid;
 
-/// The most blobs of one host that no message of it has named yet. A host uploads a forgotten one again
-/// when asked.
+/// The most blobs of a host with few slots that no message of it has named yet. A host uploads a forgotten one
+/// again when asked.
 const UNNAMED: usize = 65_536;
+
+/// The most blobs of a state: its files and their list.
+const OF_STATE: usize = MAX_FILES as usize + 1;
+
+/// The same as `UNNAMED` of a host with many slots, whose attempts may all save a state at once: some 50 MB.
+const MOST_UNNAMED: usize = 16 * OF_STATE;
 
 /// The most blobs of one host that its messages have named: attempts may leave the same content.
 const NAMED: usize = 128;
@@ -26,27 +33,51 @@ pub(crate) struct Uploads {
 }
 
 /// The blobs that one host has uploaded.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct HostUploads {
-    unnamed: RecentBlobs<UNNAMED>,
-    named: RecentBlobs<NAMED>,
+    unnamed: RecentBlobs,
+    named: RecentBlobs,
 }
 
-/// The last `MOST` blobs that were noted.
-#[derive(Debug, Default)]
-struct RecentBlobs<const MOST: usize> {
+impl Default for HostUploads {
+    fn default() -> Self {
+        Self {
+            unnamed: RecentBlobs::of(UNNAMED),
+            named: RecentBlobs::of(NAMED),
+        }
+    }
+}
+
+/// The last `most` blobs that were noted.
+#[derive(Debug)]
+struct RecentBlobs {
+    most: usize,
     blobs: BTreeMap<BlobHash, (u64, u64)>,
     order: BTreeMap<u64, BlobHash>,
     next: u64,
 }
 
-impl<const MOST: usize> RecentBlobs<MOST> {
+impl RecentBlobs {
+    fn of(most: usize) -> Self {
+        Self {
+            most,
+            blobs: BTreeMap::new(),
+            order: BTreeMap::new(),
+            next: 0,
+        }
+    }
+
     fn note(&mut self, blob: BlobRef) {
         self.forget(&blob.hash);
         self.next += 1;
         self.blobs.insert(blob.hash, (blob.size, self.next));
         self.order.insert(self.next, blob.hash);
-        if self.order.len() > MOST
+        self.shrink();
+    }
+
+    /// Forgets the oldest beyond `most`.
+    fn shrink(&mut self) {
+        while self.order.len() > self.most
             && let Some((_, oldest)) = self.order.pop_first()
         {
             self.blobs.remove(&oldest);
@@ -73,7 +104,24 @@ pub(crate) struct BegunUpload<'a> {
     bytes: u64,
 }
 
+/// Returns the most blobs of a host with so many slots that no message of it has named yet.
+fn most_unnamed(slots: u32) -> usize {
+    let slots = usize::try_from(slots).unwrap_or(usize::MAX);
+    slots.saturating_mul(OF_STATE).clamp(UNNAMED, MOST_UNNAMED)
+}
+
 impl Uploads {
+    /// Remembers as many blobs of a host from now on as the attempts in so many slots may bring at once.
+    pub(crate) fn make_room(&self, host: HostId, slots: u32) {
+        let most = most_unnamed(slots);
+        let mut by_host = lock(&self.by_host);
+        if most > UNNAMED || by_host.contains_key(&host) {
+            let of = by_host.entry(host).or_default();
+            of.unnamed.most = most;
+            of.unnamed.shrink();
+        }
+    }
+
     /// Notes a blob that a host has uploaded.
     pub(crate) fn note(&self, host: HostId, blob: BlobRef) {
         let mut by_host = lock(&self.by_host);
@@ -99,8 +147,9 @@ impl Uploads {
         let Some(of) = by_host.get_mut(&host) else {
             return;
         };
-        of.named = RecentBlobs::default();
-        if of.unnamed.blobs.is_empty() {
+        of.named = RecentBlobs::of(NAMED);
+        // What was made room for counts for the next session, too, which may have begun.
+        if of.unnamed.blobs.is_empty() && of.unnamed.most == UNNAMED {
             by_host.remove(&host);
         }
     }
@@ -207,6 +256,30 @@ mod tests {
             !uploads.brought(HostId(2), &blob(0))
                 && !uploads.brought(HostId(1), &BlobRef { size: 1, ..blob(0) })
         );
+    }
+
+    #[test]
+    fn the_attempts_in_all_slots_of_a_host_may_save_states_of_many_files_at_once() {
+        let uploads = Uploads::default();
+        let four = HostId(1);
+        uploads.make_room(four, 4);
+        // The end of the session before comes late.
+        uploads.forget_named(four);
+        for n in 0..4 * OF_STATE {
+            uploads.note(four, blob(n));
+        }
+        assert!(uploads.brought(four, &blob(0)));
+        uploads.make_room(four, 1);
+        assert!(!uploads.brought(four, &blob(0)) && uploads.brought(four, &blob(4 * OF_STATE - 1)));
+
+        // Hosts with few slots take no place before they bring something; none takes more than its bound.
+        uploads.make_room(HostId(2), 3);
+        assert_eq!(lock(&uploads.by_host).len(), 1);
+        assert_eq!(
+            [1, 3, 4, 16].map(most_unnamed),
+            [UNNAMED, UNNAMED, 4 * OF_STATE, MOST_UNNAMED]
+        );
+        assert_eq!(most_unnamed(u32::MAX), MOST_UNNAMED);
     }
 
     #[test]

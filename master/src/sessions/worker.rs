@@ -160,6 +160,7 @@ impl Worker {
             }
         };
 
+        state.uploads.make_room(host, connected.facts.slots);
         begun.greeted = true;
         let connected = HostAsk::Connected(Box::new(connected));
         state.core.ask::<()>(connected).await.map_err(stopped)?;
