@@ -288,6 +288,7 @@ pub(super) async fn run(
     }
     let finishing = async {
         let mut failure = None;
+        let any_unpacked = !archives.is_empty();
         for (at, archive) in archives {
             let stays = unfinished.state_of(archive.task) == TaskState::Finished;
             match unpack(archive, stays, into.force, &mut earlier, &mut parts).await {
@@ -295,6 +296,9 @@ pub(super) async fn run(
                 // The archives of other tasks are unpacked all the same.
                 Err(first) => drop(failure.get_or_insert(first)),
             }
+        }
+        if any_unpacked {
+            earlier.save();
         }
         tell(&left_apart(apart, &document.files));
         if let Some(file) = &into.manifest {
@@ -404,31 +408,24 @@ async fn unpack(
     earlier: &mut EarlierFiles,
     parts: &mut BTreeMap<PathBuf, UnpackedEntries>,
 ) -> Result<Option<usize>, Failure> {
-    let known = std::mem::take(earlier);
+    let mut known = std::mem::take(earlier);
     let path = archive.path.clone();
     let work = tokio::task::spawn_blocking(move || {
         let may_replace = |path: &Path, there: &BlobRef| force || known.has(path, there);
-        let unpacked = apart::unpack(&path, &may_replace);
+        let unpacked = apart::unpack(&archive.path, &may_replace);
+        if let Ok(unpacked) = &unpacked {
+            known.add_unpacked(&archive.path, archive.blob(), unpacked, stays);
+        }
         (unpacked, known)
     });
     let (unpacked, known) = work.await.map_err(|error| parallel::interrupted(&error))?;
     *earlier = known;
-    let shown = archive.path.display();
+    let shown = path.display();
     let unpacked =
         unpacked.map_err(|error| Failure::io(format!("cannot unpack {shown}"), &error))?;
 
-    for (path, content) in &unpacked.made {
-        earlier.remove(path);
-        if let Some(content) = content.filter(|_| !stays) {
-            earlier.add(path, content);
-        }
-    }
     let made = unpacked.is_whole().then_some(unpacked.made.len());
-    if made.is_some() {
-        earlier.add_unpacked(&archive.path, archive.blob(), unpacked.made.clone());
-    }
-    earlier.save();
-    parts.insert(archive.path.clone(), unpacked.made);
+    parts.insert(path.clone(), unpacked.made);
 
     for why in unpacked.left.iter().take(MOST_NOTES) {
         note(&format!("{shown} is kept: {}", printable(why)));

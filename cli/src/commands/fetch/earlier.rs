@@ -4,13 +4,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use common::content::BlobRef;
 use common::view::JobView;
 use serde::{Deserialize, Serialize};
 
-use super::apart::{self, UnpackedEntries};
+use super::apart::{self, Unpacked, UnpackedEntries};
 use crate::state::StateDir;
 
 /// The files that were fetched of a job, by their absolute paths.
@@ -33,6 +35,31 @@ struct RecordedFile {
     entries: Option<Vec<(RecordedPath, Option<BlobRef>)>>,
 }
 
+impl RecordedFile {
+    fn of_file(path: &Path, content: BlobRef) -> Self {
+        Self {
+            path: path.into(),
+            content,
+            entries: None,
+        }
+    }
+
+    fn of_archive(path: &Path, content: BlobRef, entries: &UnpackedEntries) -> Self {
+        let entries = entries.iter();
+        let entries = entries.map(|(path, content)| (path.as_path().into(), *content));
+        Self {
+            path: path.into(),
+            content,
+            entries: Some(entries.collect()),
+        }
+    }
+
+    /// Returns it as a line of text; empty where it has no such form.
+    fn line(&self) -> String {
+        serde_json::to_string(self).map_or_else(|_| String::new(), |line| line + "\n")
+    }
+}
+
 /// A path in the record: archives hold names that are no text.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
@@ -41,9 +68,9 @@ enum RecordedPath {
     Other(OsString),
 }
 
-impl From<&PathBuf> for RecordedPath {
-    fn from(path: &PathBuf) -> Self {
-        let path = path.clone().into_os_string();
+impl From<&Path> for RecordedPath {
+    fn from(path: &Path) -> Self {
+        let path = path.as_os_str().to_owned();
         path.into_string().map_or_else(Self::Other, Self::Text)
     }
 }
@@ -110,11 +137,46 @@ impl EarlierFiles {
         }
     }
 
-    /// Adds an archive that was unpacked.
-    pub(super) fn add_unpacked(&mut self, archive: &Path, of: BlobRef, entries: UnpackedEntries) {
-        if let Ok(archive) = std::path::absolute(archive) {
-            self.unpacked.insert(archive, (of, entries));
+    /// Adds what came of an archive, which a later fetch replaces unless it `stays`, and stores that at the end of
+    /// the record. The lines before it stay as they are until [`save`](Self::save): each task of a job may have left
+    /// an archive, and the record has a line for each.
+    pub(super) fn add_unpacked(
+        &mut self,
+        archive: &Path,
+        of: BlobRef,
+        unpacked: &Unpacked,
+        stays: bool,
+    ) {
+        let mut lines = String::new();
+        for (path, content) in &unpacked.made {
+            self.remove(path);
+            if let Some(content) = content.filter(|_| !stays) {
+                self.add(path, content);
+                lines += &RecordedFile::of_file(path, content).line();
+            }
         }
+
+        if let Ok(archive) = std::path::absolute(archive)
+            && unpacked.is_whole()
+        {
+            lines += &RecordedFile::of_archive(&archive, of, &unpacked.made).line();
+            self.unpacked.insert(archive, (of, unpacked.made.clone()));
+        }
+        self.append(&lines);
+    }
+
+    /// Writes lines at the end of the record. Where that fails, the user is asked for `--force` later.
+    fn append(&self, lines: &str) {
+        let Some(dir) = self.place.parent().filter(|_| !lines.is_empty()) else {
+            return;
+        };
+        let open = || {
+            let mut options = OpenOptions::new();
+            options.append(true).create(true).open(&self.place)
+        };
+        let _ = fs::create_dir_all(dir)
+            .and_then(|()| open())
+            .and_then(|mut record| record.write_all(lines.as_bytes()));
     }
 
     /// Returns the number of entries of this archive if it was unpacked, and all of them are as they were.
@@ -136,31 +198,22 @@ impl EarlierFiles {
     /// Writes the record, if there is anything in it. Where that fails, the user is asked for `--force` later.
     pub(super) fn save(&self) {
         if self.files.is_empty() && self.unpacked.is_empty() {
-            let _ = std::fs::remove_file(&self.place);
+            let _ = fs::remove_file(&self.place);
             return;
         }
 
         let files = self.files.iter().flat_map(|(path, contents)| {
-            contents.iter().map(|content| RecordedFile {
-                path: path.into(),
-                content: *content,
-                entries: None,
-            })
+            let line = move |content: &BlobRef| RecordedFile::of_file(path, *content);
+            contents.iter().map(line)
         });
-        let unpacked = self.unpacked.iter().map(|(path, (content, entries))| {
-            let entries = entries.iter();
-            let entries = entries.map(|(path, content)| (path.into(), *content));
-            RecordedFile {
-                path: path.into(),
-                content: *content,
-                entries: Some(entries.collect()),
-            }
-        });
-        let line = |line: RecordedFile| Some(serde_json::to_string(&line).ok()? + "\n");
-        let text: String = files.chain(unpacked).filter_map(line).collect();
+        let unpacked = self
+            .unpacked
+            .iter()
+            .map(|(path, (content, entries))| RecordedFile::of_archive(path, *content, entries));
+        let text: String = files.chain(unpacked).map(|line| line.line()).collect();
 
         if let Some(dir) = self.place.parent() {
-            let _ = std::fs::create_dir_all(dir).and_then(|()| std::fs::write(&self.place, text));
+            let _ = fs::create_dir_all(dir).and_then(|()| fs::write(&self.place, text));
         }
     }
 }
@@ -192,6 +245,46 @@ mod tests {
         assert!(!record().has(&path, &old) && record().has(&path, &new));
     }
 
+    #[test]
+    fn the_record_is_not_written_anew_for_each_archive() {
+        let dir = tempfile::tempdir().unwrap();
+        let record = || EarlierFiles::at(dir.path().join("record"));
+        let content = link::content::hash_bytes(b"x");
+        let mut files = record();
+        files.add(&dir.path().join("out"), content);
+        files.save();
+        // What only an append leaves there.
+        let before = fs::read_to_string(dir.path().join("record")).unwrap() + "a mark\n";
+        fs::write(dir.path().join("record"), &before).unwrap();
+
+        let archives = ["1.tar", "2.tar", "3.tar"].map(|name| dir.path().join(name));
+        for (number, archive) in archives.iter().enumerate() {
+            let path = dir.path().join(format!("file-{number}"));
+            fs::write(&path, "x").unwrap();
+            let unpacked = Unpacked {
+                made: [(path, Some(content))].into(),
+                ..Unpacked::default()
+            };
+            files.add_unpacked(archive, content, &unpacked, false);
+        }
+        let after = fs::read_to_string(dir.path().join("record")).unwrap();
+        assert!(after.starts_with(&before), "{after}");
+
+        let check = |files: &EarlierFiles| {
+            for archive in &archives {
+                assert_eq!(files.unpacked(archive, &content), Some(1));
+            }
+            for name in ["out", "file-0", "file-2"] {
+                assert!(files.has(&dir.path().join(name), &content), "{name}");
+            }
+        };
+        check(&record());
+        files.save();
+        check(&record());
+        let whole = fs::read_to_string(dir.path().join("record")).unwrap();
+        assert!(!whole.contains("a mark"), "{whole}");
+    }
+
     #[cfg(unix)]
     #[test]
     fn an_unpacked_archive_is_known_while_all_that_came_of_it_is_as_it_was() {
@@ -215,8 +308,13 @@ mod tests {
             let found = apart::found(&path).unwrap().unwrap();
             (path, found)
         });
+        let unpacked = Unpacked {
+            made: entries.into(),
+            ..Unpacked::default()
+        };
         let mut files = record();
-        files.add_unpacked(&archive, of, entries.into());
+        files.add_unpacked(&archive, of, &unpacked, true);
+        assert_eq!(record().unpacked(&archive, &of), Some(3));
         files.save();
         assert_eq!(record().unpacked(&archive, &of), Some(3));
         assert_eq!(record().unpacked(&archive, &other), None);
