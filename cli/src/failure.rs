@@ -42,6 +42,10 @@ impl From<Exit> for ExitCode {
 /// The code of [`Failure::unread`].
 const UNREAD: &str = "unread";
 
+/// The advice where a request is too long: only lists of numbers or names make it so.
+pub(crate) const NAME_FEWER: &str = "name fewer at once: a range such as 1-1000 takes as little as one number, and 25,000 separate \
+                                     ones fit";
+
 /// The failure of a command, in the words shown to users.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
@@ -318,6 +322,7 @@ impl From<LinkError> for Failure {
                 let hint = "do both ends run the same version? compare deskgrid --version";
                 Failure::new(Exit::Error, "protocol", error.to_string(), hint)
             }
+            LinkError::TooLong => Failure::usage(error.to_string(), NAME_FEWER),
             LinkError::Damaged { .. } => {
                 let hint = "try again; a result that stays damaged can be computed again: deskgrid job retry JOB --damaged";
                 Failure::new(Exit::Error, "damaged", error.to_string(), hint)

@@ -1,6 +1,8 @@
 //! A command's session with the master: connects with this machine's identity, sends requests and
 //! collects the replies.
 
+mod pages;
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use common::JobId;
@@ -13,8 +15,9 @@ use common::view::{
 };
 use common::wire::client::{Reply, Request};
 use common::wire::{RUNNING_VERSION, WORK_VERSION};
-use link::client::{Replies, unexpected};
+use link::client::unexpected;
 use link::{Client, Connection, Identity, LinkError, Purpose};
+pub(crate) use pages::{OutputPages, TaskPages};
 use tokio::task::JoinHandle;
 
 use crate::args::value::OneJob;
@@ -102,9 +105,6 @@ impl Drop for Renewals {
     }
 }
 
-/// The tasks on one page: so many are in memory at a time, and as many again.
-const TASKS_A_PAGE: usize = 10_000;
-
 /// Collects the replies of one kind into one `Vec`.
 macro_rules! collect {
     ($replies:expr, $kind:path) => {{
@@ -117,27 +117,6 @@ macro_rules! collect {
         }
         all
     }};
-}
-
-/// Tasks that the master sends while they are read.
-pub(crate) struct TaskPages(Replies);
-
-impl TaskPages {
-    /// Returns the next page; empty after the last.
-    ///
-    /// # Errors
-    /// If the master refuses or the connection is gone.
-    pub(crate) async fn next(&mut self) -> Result<Vec<TaskView>, Failure> {
-        let mut page = Vec::new();
-        while page.len() < TASKS_A_PAGE {
-            match self.0.next().await? {
-                Some(Reply::Tasks(tasks)) => page.extend(tasks),
-                Some(other) => return Err(unexpected(Some(&other)).into()),
-                None => break,
-            }
-        }
-        Ok(page)
-    }
 }
 
 impl Session {
@@ -205,10 +184,13 @@ impl Session {
         jobs: Selector,
         states: Vec<JobState>,
     ) -> Result<Vec<JobView>, Failure> {
-        Ok(collect!(
-            self.client.ask(&Request::Jobs { jobs, states }).await?,
-            Reply::Jobs
-        ))
+        let mut all = Vec::new();
+        for jobs in pages::portions(jobs) {
+            let states = states.clone();
+            let request = Request::Jobs { jobs, states };
+            all.extend(collect!(self.client.ask(&request).await?, Reply::Jobs));
+        }
+        Ok(all)
     }
 
     /// Returns the live attempts of a job; `None` if the master is too old to tell.
@@ -282,8 +264,7 @@ impl Session {
         tasks: Selector,
         states: Vec<TaskState>,
     ) -> Result<Vec<TaskView>, Failure> {
-        let request = Request::Tasks { job, tasks, states };
-        Ok(collect!(self.client.ask(&request).await?, Reply::Tasks))
+        self.task_pages(job, tasks, states).all().await
     }
 
     /// Notes the numbers among `tasks` that lie beyond the last task of the job.
@@ -309,17 +290,16 @@ impl Session {
     }
 
     /// Asks for tasks of a job, to be read page by page.
-    ///
-    /// # Errors
-    /// If the connection is gone.
-    pub(crate) async fn task_pages(
+    pub(crate) fn task_pages(
         &self,
         job: JobId,
         tasks: Selector,
         states: Vec<TaskState>,
-    ) -> Result<TaskPages, Failure> {
-        let request = Request::Tasks { job, tasks, states };
-        Ok(TaskPages(self.client.stream(&request).await?))
+    ) -> TaskPages {
+        TaskPages::of_tasks(&self.client, job, tasks, |tasks| {
+            let states = states.clone();
+            Request::Tasks { job, tasks, states }
+        })
     }
 
     /// Returns the outputs of tasks of a job.
@@ -331,8 +311,12 @@ impl Session {
         job: JobId,
         tasks: Selector,
     ) -> Result<Vec<OutputView>, Failure> {
-        let request = Request::Outputs { job, tasks };
-        Ok(collect!(self.client.ask(&request).await?, Reply::Outputs))
+        self.output_pages(job, tasks).all().await
+    }
+
+    /// Asks for the outputs of tasks of a job, to be read page by page.
+    pub(crate) fn output_pages(&self, job: JobId, tasks: Selector) -> OutputPages {
+        OutputPages::of_outputs(&self.client, job, tasks)
     }
 
     /// Returns the results of a job that wait for a comparison by a program of the user's.

@@ -219,11 +219,14 @@ impl Client {
     /// Sends a request and returns its [`Replies`] as they come.
     ///
     /// # Errors
-    /// If the connection is gone.
+    /// If the request is too long, or the connection is gone.
     pub async fn stream(&self, request: &Request) -> Result<Replies, LinkError> {
         let mut channel = self.connection.open_bare().await?;
         channel.tx.push(&Open::Request)?;
-        channel.tx.send(request).await?;
+        if !channel.tx.push_if_fits(request)? {
+            return Err(LinkError::TooLong);
+        }
+        channel.tx.flush().await?;
         channel.tx.finish();
         Ok(Replies(channel))
     }
@@ -231,7 +234,7 @@ impl Client {
     /// Sends a request and returns all its replies.
     ///
     /// # Errors
-    /// If the master refuses, or the connection is gone.
+    /// If the request is too long, the master refuses, or the connection is gone.
     pub async fn ask(&self, request: &Request) -> Result<Vec<Reply>, LinkError> {
         let mut replies = self.stream(request).await?;
         let mut all = Vec::new();

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use common::wire::frame::BadFrame;
+use common::wire::frame::{BadFrame, MAX_FRAME};
 use common::wire::{Refusal, RefusalCode};
 
 /// The code with which the master closes the connection of a peer that it does not let in. Any
@@ -90,6 +90,9 @@ pub enum LinkError {
     /// The other end asked for something and does not read it.
     #[error("the other end does not read what it asked for")]
     Unread,
+    /// A request that is longer than any message may be. Nothing of it was sent.
+    #[error("the request does not fit into a message, which has at most {MAX_FRAME} bytes")]
+    TooLong,
     /// The other end sent something that is no message of ours.
     #[error("the other end does not speak deskgrid's protocol: {0}")]
     Protocol(String),

@@ -17,9 +17,7 @@ const HEADINGS: &str = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval
 /// Prints the attempts of one job, in the order in which they were assigned.
 pub(super) async fn run(context: &Context, session: &Session, job: OneJob) -> Result<(), Failure> {
     let job = session.job(job).await?;
-    let mut pages = session
-        .task_pages(job.job, Selector::All, Vec::new())
-        .await?;
+    let mut pages = session.task_pages(job.job, Selector::All, Vec::new());
     if context.out.mode() == OutputMode::Json {
         return task::show(context, pages).await;
     }

@@ -43,7 +43,7 @@ async fn list(
 ) -> Result<(), Failure> {
     let job = session.job_id(job).await?;
     session.note_beyond(job, &tasks).await?;
-    let pages = session.task_pages(job, tasks, states).await?;
+    let pages = session.task_pages(job, tasks, states);
     show(context, pages).await
 }
 

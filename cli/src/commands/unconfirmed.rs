@@ -38,7 +38,7 @@ impl UnconfirmedResults {
         found.by_program = quorum.compare == Compare::Program;
         let mut states = TaskState::ALL.to_vec();
         states.retain(|state| *state != TaskState::Finished);
-        let mut pages = session.task_pages(job, tasks.clone(), states).await?;
+        let mut pages = session.task_pages(job, tasks.clone(), states);
         loop {
             let page = pages.next().await?;
             if page.is_empty() {

@@ -12,7 +12,7 @@ use link::{Client, LinkError};
 use tokio::sync::mpsc;
 
 use super::pool::{ConnectionPool, RequestTurn};
-use crate::failure::Failure;
+use crate::failure::{Failure, NAME_FEWER};
 use crate::session::{self, Session};
 use crate::state::StateDir;
 
@@ -170,6 +170,7 @@ fn refused(error: &LinkError) -> Refusal {
             let hint = "deskgrid doctor says what to do";
             Refusal::new(RefusalCode::NotAuthorised, error.to_string(), hint)
         }
+        LinkError::TooLong => Refusal::new(RefusalCode::Invalid, error.to_string(), NAME_FEWER),
         _ => {
             let hint = "try again; deskgrid doctor looks for the cause";
             Refusal::new(RefusalCode::Unavailable, error.to_string(), hint)

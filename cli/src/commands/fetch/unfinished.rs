@@ -40,7 +40,7 @@ impl UnfinishedTasks {
 
         let mut states = TaskState::ALL.to_vec();
         states.retain(|state| *state != TaskState::Finished);
-        let mut pages = session.task_pages(job.job, tasks.clone(), states).await?;
+        let mut pages = session.task_pages(job.job, tasks.clone(), states);
         loop {
             let page = pages.next().await?;
             if page.is_empty() {

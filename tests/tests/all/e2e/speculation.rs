@@ -610,3 +610,42 @@ fn unrequested_output_is_bounded_and_evicted_output_runs_again() {
     assert_eq!((told.len(), attempts(&grid, &one).len()), (2600, 2));
     assert_eq!(grid.json(["job", "info", &other])["state"], "finished");
 }
+
+#[test]
+fn tasks_in_more_ranges_than_a_message_holds_are_listed_and_awaited_and_not_changed_at_once() {
+    let grid = Grid::start();
+    let every_other = "1-100001:2";
+    let job = grid.submit(["--disclose", "--noop", "--array", every_other]);
+    let listed = |tasks: &str| {
+        let words = ["task", "list", &job, "--tasks", tasks, "--output", "quiet"];
+        grid.deskgrid(words).expect_code(0).stdout
+    };
+    let all = listed(every_other);
+    let last = format!("{job}.100001");
+    assert_eq!(
+        (all.lines().count(), all.lines().last()),
+        (50_001, Some(last.as_str()))
+    );
+    // Only the first of these is a task of the job.
+    assert_eq!(listed("1,2-100000:2").trim(), format!("{job}.1"));
+    let none = ["task", "list", &job, "--tasks", "2-100000:2"];
+    let told = grid.deskgrid(none).expect_code(1).stderr;
+    assert!(told.contains("has no task"), "{told}");
+
+    let told = grid
+        .deskgrid(["job", "cancel", &job, "--tasks", every_other])
+        .expect_code(2)
+        .stderr;
+    assert!(
+        told.contains("does not fit into a message") && told.contains("try: name fewer at once"),
+        "{told}"
+    );
+
+    // As cancelled ones they are all settled: a request that waits for them names each, and is told.
+    grid.deskgrid(["job", "cancel", &job]).expect_code(0);
+    let told = grid
+        .deskgrid(["request", &job, "--wait", "--output", "quiet"])
+        .expect_code(3)
+        .stdout;
+    assert_eq!(told.lines().count(), 50_001);
+}
