@@ -54,9 +54,13 @@ pub fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
         .write(true)
         .create_new(true)
         .open(&temporary)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all());
     drop(file);
-    fs::rename(&temporary, path)?;
+
+    if let Err(error) = written.and_then(|()| fs::rename(&temporary, path)) {
+        // On a full disk, what was begun would keep it full.
+        let _ = fs::remove_file(&temporary);
+        return Err(error);
+    }
     sync_dir(path.parent().unwrap_or(Path::new(".")))
 }

@@ -102,8 +102,13 @@ fn make_key(file: &Path) -> Result<(), Failure> {
     let key = UpdateSigner::make()
         .map_err(|bad| Failure::new(Exit::Error, "no-key", bad.to_string(), ""))?;
     let written = link::files::create_private(file).and_then(|mut new| {
-        new.write_all(&key)?;
-        new.sync_all()
+        let written = new.write_all(&key).and_then(|()| new.sync_all());
+        if written.is_err() {
+            // A file that holds no key would be in the way of the next one.
+            drop(new);
+            let _ = std::fs::remove_file(file);
+        }
+        written
     });
     written.map_err(|error| Failure::io(format!("cannot write {}", file.display()), &error))
 }
@@ -115,8 +120,15 @@ fn read_key(file: &Path) -> Result<UpdateSigner, Failure> {
         note(&format!("warning: {warning}"));
     }
     UpdateSigner::read(&bytes).map_err(|bad| {
-        let what = format!("{} cannot sign updates", file.display());
-        Failure::usage(what, "make a key: deskgrid host update key FILE").because(bad.to_string())
+        let shown = file.display();
+        let hint = match bytes.is_empty() {
+            true => format!("remove that file, and make a key: deskgrid host update key {shown}"),
+            false => {
+                "name the file of a key, or make one in a new file: deskgrid host update key FILE"
+                    .to_owned()
+            }
+        };
+        Failure::usage(format!("{shown} cannot sign updates"), hint).because(bad.to_string())
     })
 }
 
@@ -276,7 +288,25 @@ fn shown(views: &UpdatesView, color: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test's panic is its message")]
+
     use super::*;
+
+    #[test]
+    fn a_file_in_which_a_key_was_begun_is_to_be_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("key");
+        std::fs::write(&file, "").unwrap();
+        let told = read_key(&file).err().unwrap();
+        assert!(told.hint.starts_with("remove that file"), "{told:?}");
+        std::fs::write(&file, "something else").unwrap();
+        let told = read_key(&file).err().unwrap();
+        assert!(told.hint.contains("in a new file"), "{told:?}");
+
+        // One that is there is never written over.
+        assert_eq!(make_key(&file).unwrap_err().code, "io");
+        assert_eq!(std::fs::read(&file).unwrap(), b"something else");
+    }
 
     #[test]
     fn the_version_of_a_program_is_read_from_its_bytes() {

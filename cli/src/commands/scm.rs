@@ -280,12 +280,20 @@ fn same(one: &Path, other: &Path) -> bool {
     fs::read(one).is_ok_and(|one| fs::read(other).is_ok_and(|other| one == other))
 }
 
-/// Copies a file that differs: one that is there already may be the program that runs this.
+/// Copies a file that differs: one that is there already may be the program that runs this. Where it cannot be copied
+/// whole, as on a full disk, the one that is there stays: a service is started by it again.
 fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
     if same(from, to) {
         return Ok(());
     }
-    patiently(|| fs::copy(from, to).map(|_| ())).map_err(|e| cannot("write", to, &e))
+
+    let aside = to.with_extension("new");
+    let copied = patiently(|| fs::copy(from, &aside).map(drop))
+        .and_then(|()| patiently(|| fs::rename(&aside, to)));
+    if copied.is_err() {
+        let _ = fs::remove_file(&aside);
+    }
+    copied.map_err(|e| cannot("write", to, &e))
 }
 
 /// Removes a directory, if it is there.

@@ -2,8 +2,9 @@
 //! it out.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -315,12 +316,29 @@ impl Root {
     fn write(&self, file: &ServiceFile) -> Result<(), Failure> {
         let path = self.at(&file.path);
         self.make_parent(&path)?;
-        // What an admin has closed stays so.
-        let is_new = !path.exists();
-        fs::write(&path, &file.text).map_err(|e| cannot("write", &path, &e))?;
-        match is_new {
-            true => self.permit(&path, 0o644),
-            false => Ok(()),
+        let before = fs::metadata(&path).ok();
+        if before.as_ref().is_some_and(|before| !before.is_file()) {
+            // A unit that is masked is a link to /dev/null.
+            return fs::write(&path, &file.text).map_err(|e| cannot("write", &path, &e));
+        }
+
+        // What an admin has closed, or put elsewhere by a link, stays so.
+        let path = fs::canonicalize(&path).unwrap_or(path);
+        let write = |aside: &Path| match &before {
+            None => fs::write(aside, &file.text),
+            Some(before) => {
+                link::files::create_private(aside)?.write_all(file.text.as_bytes())?;
+                let made = fs::metadata(aside)?;
+                if (made.uid(), made.gid()) != (before.uid(), before.gid()) {
+                    chown(aside, Some(before.uid()), Some(before.gid()))?;
+                }
+                fs::set_permissions(aside, before.permissions())
+            }
+        };
+        replace(&path, write).map_err(|e| cannot("write", &path, &e))?;
+        match before {
+            None => self.permit(&path, 0o644),
+            Some(_) => Ok(()),
         }
     }
 
@@ -357,15 +375,26 @@ impl Root {
         }
 
         self.make_parent(&to)?;
-        let aside = to.with_extension("new");
-        let place = || {
-            fs::copy(&from, &aside)?;
-            fs::set_permissions(&aside, fs::Permissions::from_mode(0o755))?;
-            fs::rename(&aside, &to)
+        let copy = |aside: &Path| {
+            fs::copy(&from, aside)?;
+            fs::set_permissions(aside, fs::Permissions::from_mode(0o755))
         };
-
-        place().map_err(|e| cannot("write", &to, &e))
+        replace(&to, copy).map_err(|e| cannot("write", &to, &e))
     }
+}
+
+/// Puts what `write` makes aside into the place of a file. Where that fails, as on a full disk, the file is as it was: the
+/// service of before goes by it.
+fn replace(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
+    let aside = path.with_extension("new");
+    let _ = fs::remove_file(&aside);
+    let placed = write(&aside)
+        .and_then(|()| File::open(&aside)?.sync_all())
+        .and_then(|()| fs::rename(&aside, path));
+    if placed.is_err() {
+        let _ = fs::remove_file(&aside);
+    }
+    placed
 }
 
 fn packaged(unit: &Path, hint: String) -> Failure {
@@ -461,4 +490,80 @@ fn lines(commands: &[Words]) -> Vec<String> {
 
 fn shown(path: &Path) -> String {
     path.display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test's panic is its message")]
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_written_whole_stays_as_it_was_and_so_do_its_rights() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root {
+            below: Some(dir.path().to_owned()),
+            shared: true,
+        };
+        let write = |text: &str| {
+            root.write(&ServiceFile {
+                path: "/etc/deskgrid/worker.toml".into(),
+                text: text.to_owned(),
+            })
+        };
+        let path = root.at(Path::new("/etc/deskgrid/worker.toml"));
+        let mode = || fs::metadata(&path).unwrap().mode() & 0o777;
+        let names = || fs::read_dir(path.parent().unwrap()).unwrap().count();
+        write("slots = 1").unwrap();
+        assert_eq!((mode(), names()), (0o644, 1));
+
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        write("slots = 2").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "slots = 2");
+        assert_eq!((mode(), names()), (0o640, 1));
+
+        // There is no room aside.
+        fs::create_dir(path.with_extension("new")).unwrap();
+        assert_eq!(write("slots = 3").unwrap_err().code, "io");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "slots = 2");
+        fs::remove_dir(path.with_extension("new")).unwrap();
+
+        // What is begun aside goes again.
+        let full = |aside: &Path| -> io::Result<()> {
+            fs::write(aside, "slo")?;
+            Err(io::ErrorKind::StorageFull.into())
+        };
+        let failed = replace(&path, full).unwrap_err();
+        assert_eq!(failed.kind(), io::ErrorKind::StorageFull);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "slots = 2");
+        assert_eq!(names(), 1);
+    }
+
+    #[test]
+    fn settings_that_are_a_link_are_written_where_it_leads_and_a_masked_unit_stays_masked() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root {
+            below: Some(dir.path().to_owned()),
+            shared: true,
+        };
+        let at = |name: &str| dir.path().join(name);
+        fs::write(at("kept.toml"), "slots = 1").unwrap();
+        std::os::unix::fs::symlink(at("kept.toml"), at("worker.toml")).unwrap();
+        std::os::unix::fs::symlink("/dev/null", at("unit")).unwrap();
+        for name in ["/worker.toml", "/unit"] {
+            root.write(&ServiceFile {
+                path: name.into(),
+                text: "slots = 2".to_owned(),
+            })
+            .unwrap();
+        }
+
+        assert_eq!(fs::read_to_string(at("kept.toml")).unwrap(), "slots = 2");
+        for (link, target) in [
+            ("worker.toml", at("kept.toml")),
+            ("unit", "/dev/null".into()),
+        ] {
+            assert_eq!(fs::read_link(at(link)).unwrap(), target);
+        }
+    }
 }

@@ -213,7 +213,8 @@ impl EarlierFiles {
         let text: String = files.chain(unpacked).map(|line| line.line()).collect();
 
         if let Some(dir) = self.place.parent() {
-            let _ = fs::create_dir_all(dir).and_then(|()| fs::write(&self.place, text));
+            let _ = fs::create_dir_all(dir)
+                .and_then(|()| link::files::write_whole(&self.place, text.as_bytes(), 0o600));
         }
     }
 }
