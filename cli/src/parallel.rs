@@ -1,9 +1,7 @@
 //! Runs work on many files concurrently, up to `AT_A_TIME`.
 
 use std::future::Future;
-use std::sync::Arc;
 
-use tokio::sync::Semaphore;
 use tokio::task::{JoinError, JoinSet};
 
 use crate::failure::{Exit, Failure};
@@ -23,19 +21,19 @@ where
     W: Future<Output = Result<T, Failure>> + Send + 'static,
     T: Send + 'static,
 {
+    let mut left = items.into_iter().collect::<Vec<_>>().into_iter();
     let mut running = JoinSet::new();
-    let gate = Arc::new(Semaphore::new(AT_A_TIME));
-    for item in items {
-        let gate = gate.clone();
-        let work = work(item);
-        running.spawn(async move {
-            let _turn = gate.acquire_owned().await;
-            work.await
-        });
-    }
-
     let mut done = Vec::new();
-    while let Some(result) = running.join_next().await {
+    loop {
+        while running.len() < AT_A_TIME
+            && let Some(item) = left.next()
+        {
+            running.spawn(work(item));
+        }
+        let Some(result) = running.join_next().await else {
+            return Ok(done);
+        };
+
         match result.map_err(|error| interrupted(&error)).flatten() {
             Ok(one) => done.push(one),
             Err(failure) => {
@@ -44,8 +42,6 @@ where
             }
         }
     }
-
-    Ok(done)
 }
 
 /// The failure of work that was cancelled or panicked.

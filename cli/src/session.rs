@@ -296,7 +296,7 @@ impl Session {
         tasks: Selector,
         states: Vec<TaskState>,
     ) -> TaskPages {
-        TaskPages::of_tasks(&self.client, job, tasks, |tasks| {
+        TaskPages::of_tasks(&self.client, job, tasks, move |tasks| {
             let states = states.clone();
             Request::Tasks { job, tasks, states }
         })

@@ -17,13 +17,14 @@ use crate::args::OutputMode;
 use crate::args::job::{CatArgs, StreamName};
 use crate::args::value::OneJob;
 use crate::failure::Failure;
-use crate::output::note;
+use crate::output::{PagePlace, note};
 use crate::session::Session;
 
 #[derive(Serialize)]
 struct Streams {
     job: u32,
     stream: &'static str,
+    /// The last field: it comes page by page.
     tasks: Vec<TaskStream>,
 }
 
@@ -59,59 +60,84 @@ pub(super) async fn run(
     session.note_beyond(job, &tasks).await?;
     // Before the outputs: what is confirmed after this look may be shown, but is not promised.
     let unconfirmed = UnconfirmedResults::of(session, job, &tasks).await?;
-    let mut outputs = session.outputs(job, tasks).await?;
-    outputs.sort_by_key(|output| output.attempt.task);
-
-    if outputs.is_empty() {
+    let shown = ShownStreams {
+        context,
+        session,
+        job,
+        stream,
+        unconfirmed,
+    };
+    let mut pages = session.output_pages(job, tasks);
+    let mut page = pages.next().await?;
+    if page.is_empty() {
         let view = session.job(OneJob::Id(job)).await?;
         note(&nothing_of(job, view.state));
     }
 
-    note_removed(session, &outputs).await?;
-    let mut shown = IdSet::new();
-    for output in &outputs {
-        shown.insert(output.attempt.task.index);
+    let mut first = true;
+    loop {
+        let next = pages.next().await?;
+        let last = next.is_empty();
+        shown.page(page, PagePlace { first, last }).await?;
+        if last {
+            return Ok(());
+        }
+        page = next;
+        first = false;
     }
-    for line in unconfirmed.notes(job, &shown) {
-        note(&line);
-    }
+}
 
-    let mut all = Vec::new();
-    for output in &outputs {
-        let (bytes, dropped_bytes) = written(session, output, stream).await?;
-        match context.out.mode() {
-            OutputMode::Json => all.push(TaskStream {
-                task: output.attempt.task.to_string(),
-                attempt: output.attempt.to_string(),
-                host: output.host.clone(),
-                text: String::from_utf8_lossy(&bytes).into_owned(),
-                dropped_bytes,
-                unconfirmed: unconfirmed.contains(output.attempt.task),
-            }),
-            OutputMode::Cli | OutputMode::Quiet => {
-                context.out.of_task(&mut ShownOutput::default(), &bytes)?;
+/// The streams that are printed, page by page: of many tasks, they are more than what should be in memory.
+struct ShownStreams<'a> {
+    context: &'a Context,
+    session: &'a Session,
+    job: JobId,
+    stream: StreamName,
+    unconfirmed: UnconfirmedResults,
+}
+
+impl ShownStreams<'_> {
+    /// Prints a page.
+    async fn page(&self, mut outputs: Vec<OutputView>, place: PagePlace) -> Result<(), Failure> {
+        let out = &self.context.out;
+        outputs.sort_by_key(|output| output.attempt.task);
+        note_removed(self.session, &outputs).await?;
+        let shown = outputs.iter().map(|output| output.attempt.task.index);
+        for line in self.unconfirmed.notes(self.job, &shown.collect()) {
+            note(&line);
+        }
+
+        let mut all = Vec::new();
+        for output in &outputs {
+            let (bytes, dropped_bytes) = written(self.session, output, self.stream).await?;
+            match out.mode() {
+                OutputMode::Json => all.push(TaskStream {
+                    task: output.attempt.task.to_string(),
+                    attempt: output.attempt.to_string(),
+                    host: output.host.clone(),
+                    text: String::from_utf8_lossy(&bytes).into_owned(),
+                    dropped_bytes,
+                    unconfirmed: self.unconfirmed.contains(output.attempt.task),
+                }),
+                OutputMode::Cli | OutputMode::Quiet => {
+                    out.of_task(&mut ShownOutput::default(), &bytes)?;
+                }
             }
         }
-    }
+        if out.mode() != OutputMode::Json {
+            return Ok(());
+        }
 
-    if context.out.mode() == OutputMode::Json {
-        let stream = if stream == StreamName::Stdout {
-            "stdout"
-        } else {
-            "stderr"
-        };
-        context.out.show(
-            &Streams {
-                job: job.0,
-                stream,
-                tasks: all,
+        let streams = Streams {
+            job: self.job.0,
+            stream: match self.stream {
+                StreamName::Stdout => "stdout",
+                StreamName::Stderr => "stderr",
             },
-            String::new,
-            Vec::new,
-        )?;
+            tasks: all,
+        };
+        out.show_page(&streams, String::new, Vec::new, place)
     }
-
-    Ok(())
 }
 
 /// Says that no task of a job has left anything.

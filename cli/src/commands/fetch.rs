@@ -217,7 +217,7 @@ pub(super) async fn run(
     session.note_beyond(job.job, &tasks).await?;
     // Before the outputs: what a task leaves after this look may be there, but is not promised.
     let unfinished = UnfinishedTasks::of(session, &job, &tasks).await?;
-    let outputs = session.outputs(job.job, tasks.clone()).await?;
+    let outputs = outputs_of(session, &job, tasks.clone()).await?;
     note_removed(session, &outputs).await?;
 
     let dirs = TaskDirs::of(session, &job, into.pad).await?;
@@ -352,6 +352,33 @@ impl Fetched {
             self.into.display()
         )
     }
+}
+
+/// Asks for the outputs of tasks. What they printed is left out where it gets no file: of many tasks that would be much.
+async fn outputs_of(
+    session: &Session,
+    job: &JobView,
+    tasks: Selector,
+) -> Result<Vec<OutputView>, Failure> {
+    let mut pages = session.output_pages(job.job, tasks);
+    let mut all = Vec::new();
+    loop {
+        let page = pages.next().await?;
+        if page.is_empty() {
+            return Ok(all);
+        }
+        all.extend(page.into_iter().map(without_unnamed));
+    }
+}
+
+/// Puts references in the place of what a task printed and what gets no file.
+fn without_unnamed(mut output: OutputView) -> OutputView {
+    for (stream, name) in [&mut output.stdout, &mut output.stderr] {
+        if let (Content::Inline(bytes), None) = (&stream.content, name) {
+            stream.content = Content::Blob(link::content::hash_bytes(bytes));
+        }
+    }
+    output
 }
 
 /// Stores that files of unfinished tasks are fetched, beside what they replace: the fetch may be interrupted.
@@ -859,6 +886,19 @@ mod tests {
                 "{warning}"
             );
         }
+    }
+
+    #[test]
+    fn what_was_printed_and_gets_no_file_is_not_kept_in_memory() {
+        let mut printed = output(1, "out", Some("log"));
+        for (stream, _) in [&mut printed.stdout, &mut printed.stderr] {
+            stream.content = Content::Inline(b"text".to_vec());
+        }
+        let kept = without_unnamed(printed.clone());
+        assert_eq!(kept.stdout, printed.stdout);
+        let reference = link::content::hash_bytes(b"text");
+        assert_eq!(kept.stderr.0.content, Content::Blob(reference));
+        assert_eq!(kept.files, printed.files);
     }
 
     #[test]

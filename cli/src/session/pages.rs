@@ -1,11 +1,13 @@
 //! Lists about the tasks of a job, read page by page while the master sends them: they may be longer than what should be in
 //! memory at a time. Tasks in more ranges than one request holds are asked for in portions.
 
-use common::selector::Selector;
+use common::attempt::Stream;
+use common::content::Content;
+use common::selector::{Selector, beyond};
 use common::view::{OutputView, TaskView};
 use common::wire::client::{Reply, Request};
 use common::wire::{Refusal, RefusalCode};
-use common::{IdSet, JobId};
+use common::{IdSet, JobId, TaskId};
 use link::client::{Replies, unexpected};
 use link::{Client, LinkError};
 
@@ -13,36 +15,74 @@ use crate::failure::Failure;
 
 /// The tasks on one page: so many are in memory at a time, and as many again.
 const TASKS_A_PAGE: usize = 10_000;
-/// The outputs on one page. Each may have up to 8 KiB of what its task printed.
-const OUTPUTS_A_PAGE: usize = 1_000;
+/// The size of a page of outputs in memory, in bytes.
+const OUTPUT_PAGE_BYTES: usize = 16 << 20;
+/// The bytes that an output takes beside what its task printed, and those of one of its files.
+const OUTPUT_BYTES: usize = 1 << 10;
+const FILE_BYTES: usize = 128;
 /// The most ranges in one request. Each takes ten bytes at most, and a message holds 256 KiB.
 const RANGES_A_REQUEST: usize = 20_000;
 
+/// The end that answers requests: the master, but in tests.
+pub(crate) trait Answerer {
+    /// The replies to one request.
+    type Replies;
+
+    /// Sends a request.
+    async fn send(&self, request: &Request) -> Result<Self::Replies, LinkError>;
+
+    /// Returns the next reply; `None` after the last.
+    async fn next(replies: &mut Self::Replies) -> Result<Option<Reply>, LinkError>;
+}
+
+impl Answerer for Client {
+    type Replies = Replies;
+
+    async fn send(&self, request: &Request) -> Result<Replies, LinkError> {
+        self.stream(request).await
+    }
+
+    async fn next(replies: &mut Replies) -> Result<Option<Reply>, LinkError> {
+        replies.next().await
+    }
+}
+
 /// A list that the master sends while it is read.
-pub(crate) struct Pages<T> {
-    client: Client,
+pub(crate) struct PagedList<T, A: Answerer = Client> {
+    master: A,
     job: JobId,
-    /// The requests for the portions that follow, the last one first.
-    rest: Vec<Request>,
-    /// Whether there is more than one portion.
+    /// The tasks that are asked for later, the last ones first.
+    rest: Vec<Selector>,
+    /// Whether one request was too short for all of them.
     in_portions: bool,
-    /// The replies to the request before these.
-    replies: Option<Replies>,
-    /// Whether a portion had tasks of the job.
+    /// The tasks that were asked for last, with the replies.
+    now: Option<(Selector, A::Replies)>,
+    /// Whether there were tasks of the job among those that were asked for.
     any: bool,
-    /// The refusal of the first portion that had none.
+    /// The refusal of the first portion without any.
     missing: Option<Refusal>,
+    kind: PageKind<T>,
+}
+
+/// The traits of one kind of list.
+struct PageKind<T> {
+    request: Box<dyn Fn(Selector) -> Request + Send + Sync>,
     /// Returns the entries in a reply.
     entries: fn(Reply) -> Result<Vec<T>, LinkError>,
-    /// The number of entries with which a page is full.
+    /// Returns the size of an entry.
+    size: fn(&T) -> usize,
+    /// The size of a page.
     full: usize,
+    /// Returns the task of an entry, where each page has a request of its own.
+    task: Option<fn(&T) -> TaskId>,
 }
 
 /// Tasks that the master sends while they are read.
-pub(crate) type TaskPages = Pages<TaskView>;
+pub(crate) type TaskPages = PagedList<TaskView>;
 
-/// Outputs of tasks that the master sends while they are read.
-pub(crate) type OutputPages = Pages<OutputView>;
+/// Outputs of tasks. Each page has a request of its own: the master does not wait for long until an answer is read, and
+/// whoever prints a page may have to wait for its reader, or for more content.
+pub(crate) type OutputPages = PagedList<OutputView>;
 
 impl TaskPages {
     /// Asks for tasks of `job`, by a request for each portion of them.
@@ -50,49 +90,69 @@ impl TaskPages {
         client: &Client,
         job: JobId,
         tasks: Selector,
-        request: impl Fn(Selector) -> Request,
+        request: impl Fn(Selector) -> Request + Send + Sync + 'static,
     ) -> Self {
-        let entries = |reply: Reply| match reply {
-            Reply::Tasks(tasks) => Ok(tasks),
-            other => Err(unexpected(Some(&other))),
+        let kind = PageKind {
+            request: Box::new(request),
+            entries: |reply| match reply {
+                Reply::Tasks(tasks) => Ok(tasks),
+                other => Err(unexpected(Some(&other))),
+            },
+            size: |_| 1,
+            full: TASKS_A_PAGE,
+            task: None,
         };
-        let requests = portions(tasks).into_iter().map(request).collect();
-        Self::new(client, job, requests, entries, TASKS_A_PAGE)
+        Self::new(client.clone(), job, tasks, kind)
     }
 }
 
 impl OutputPages {
     /// Asks for the outputs of tasks of `job`.
     pub(super) fn of_outputs(client: &Client, job: JobId, tasks: Selector) -> Self {
-        let entries = |reply: Reply| match reply {
-            Reply::Outputs(outputs) => Ok(outputs),
-            other => Err(unexpected(Some(&other))),
-        };
-        let request = |tasks| Request::Outputs { job, tasks };
-        let requests = portions(tasks).into_iter().map(request).collect();
-        Self::new(client, job, requests, entries, OUTPUTS_A_PAGE)
+        let kind = PageKind::of_outputs(job, OUTPUT_PAGE_BYTES);
+        Self::new(client.clone(), job, tasks, kind)
     }
 }
 
-impl<T> Pages<T> {
-    fn new(
-        client: &Client,
-        job: JobId,
-        requests: Vec<Request>,
-        entries: fn(Reply) -> Result<Vec<T>, LinkError>,
-        full: usize,
-    ) -> Self {
-        let in_portions = requests.len() > 1;
+impl PageKind<OutputView> {
+    fn of_outputs(job: JobId, full: usize) -> Self {
         Self {
-            client: client.clone(),
+            request: Box::new(move |tasks| Request::Outputs { job, tasks }),
+            entries: |reply| match reply {
+                Reply::Outputs(outputs) => Ok(outputs),
+                other => Err(unexpected(Some(&other))),
+            },
+            size: size_of_output,
+            full,
+            task: Some(|output| output.attempt.task),
+        }
+    }
+}
+
+fn size_of_output(output: &OutputView) -> usize {
+    let printed = |stream: &Stream| match &stream.content {
+        Content::Inline(bytes) => bytes.len(),
+        Content::Blob(_) => 0,
+    };
+    OUTPUT_BYTES
+        + FILE_BYTES * output.files.len()
+        + printed(&output.stdout.0)
+        + printed(&output.stderr.0)
+}
+
+impl<T, A: Answerer> PagedList<T, A> {
+    fn new(master: A, job: JobId, tasks: Selector, kind: PageKind<T>) -> Self {
+        let mut rest = portions(tasks);
+        rest.reverse();
+        Self {
+            master,
             job,
-            rest: requests.into_iter().rev().collect(),
-            in_portions,
-            replies: None,
+            in_portions: rest.len() > 1,
+            rest,
+            now: None,
             any: false,
             missing: None,
-            entries,
-            full,
+            kind,
         }
     }
 
@@ -102,29 +162,34 @@ impl<T> Pages<T> {
     /// If the master refuses or the connection is gone.
     pub(crate) async fn next(&mut self) -> Result<Vec<T>, Failure> {
         let mut page = Vec::new();
-        while page.len() < self.full {
-            let Some(replies) = &mut self.replies else {
-                let Some(request) = self.rest.pop() else {
+        let mut size = 0;
+        while size < self.kind.full {
+            let Some((_, replies)) = &mut self.now else {
+                let Some(tasks) = self.rest.pop() else {
                     break;
                 };
-                self.replies = Some(self.client.stream(&request).await?);
+                let request = (self.kind.request)(tasks.clone());
+                self.now = Some((tasks, self.master.send(&request).await?));
                 continue;
             };
 
-            match replies.next().await {
+            let reply = A::next(replies).await;
+            match reply {
                 Ok(Some(reply)) => {
                     self.any = true;
-                    page.extend((self.entries)(reply)?);
+                    let entries = (self.kind.entries)(reply)?;
+                    size += entries.iter().map(self.kind.size).sum::<usize>();
+                    page.extend(entries);
                 }
                 Ok(None) => {
                     self.any = true;
-                    self.replies = None;
+                    self.now = None;
                 }
-                // Of a list in one request, only tasks that are not there are refused, and only if all are.
+                // Tasks that are not there are refused only where there is no other one in the same request.
                 Err(LinkError::Refused(refusal))
-                    if self.in_portions && refusal.code == RefusalCode::NotFound =>
+                    if refusal.code == RefusalCode::NotFound && (self.in_portions || self.any) =>
                 {
-                    self.replies = None;
+                    self.now = None;
                     self.expect_job().await?;
                     self.missing = self.missing.take().or(Some(refusal));
                 }
@@ -132,10 +197,21 @@ impl<T> Pages<T> {
             }
         }
 
+        self.end_page(page.last());
         match self.missing.take() {
             Some(refusal) if !self.any => Err(refusal.into()),
             _ => Ok(page),
         }
+    }
+
+    /// Gives up the rest of an answer, where the next page has a request of its own.
+    fn end_page(&mut self, last: Option<&T>) {
+        let rest = match (&self.now, self.kind.task, last) {
+            (Some((tasks, _)), Some(task), Some(last)) => rest_of(tasks, task(last)),
+            _ => return,
+        };
+        self.now = None;
+        self.rest.extend(rest);
     }
 
     /// Returns all that is left.
@@ -159,8 +235,21 @@ impl<T> Pages<T> {
             jobs: Selector::Ids(IdSet::from_range(self.job.0, self.job.0)),
             states: Vec::new(),
         };
-        self.client.ask(&request).await?;
+        let mut replies = self.master.send(&request).await?;
+        while A::next(&mut replies).await?.is_some() {}
         Ok(())
+    }
+}
+
+/// Returns those of the tasks that come after this one; `None` if there can be none.
+fn rest_of(tasks: &Selector, last: TaskId) -> Option<Selector> {
+    match tasks {
+        Selector::All | Selector::Beyond(_) => Some(Selector::Beyond(last.index)),
+        Selector::Ids(ids) => {
+            let rest = ids.intersection(&beyond(last.index));
+            (!rest.is_empty()).then_some(Selector::Ids(rest))
+        }
+        Selector::Last | Selector::Labelled(_) => None,
     }
 }
 
@@ -182,7 +271,119 @@ pub(super) fn portions(selected: Selector) -> Vec<Selector> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test's panic is its message")]
 
+    use std::cell::RefCell;
+    use std::collections::VecDeque;
+
+    use common::{AttemptId, Incarnation};
+
     use super::*;
+
+    const JOB: JobId = JobId(7);
+
+    /// A master with the outputs of these tasks of a job, which it answers two at a time.
+    struct Master {
+        tasks: IdSet,
+        /// The number of replies that it has given to each request for outputs.
+        given: RefCell<Vec<usize>>,
+    }
+
+    impl Answerer for &Master {
+        type Replies = (Self, VecDeque<Result<Reply, LinkError>>);
+
+        async fn send(&self, request: &Request) -> Result<Self::Replies, LinkError> {
+            let Request::Outputs { job, tasks } = request else {
+                return Ok((*self, VecDeque::new()));
+            };
+            self.given.borrow_mut().push(0);
+            let picked = tasks.pick(&self.tasks);
+            if picked.is_empty() && matches!(tasks, Selector::Ids(_)) {
+                let refusal = Refusal::new(RefusalCode::NotFound, "job 7 has no task", "");
+                return Ok((*self, [Err(refusal.into())].into()));
+            }
+
+            let outputs: Vec<OutputView> = picked.iter().map(|index| output(*job, index)).collect();
+            let replies = outputs
+                .chunks(2)
+                .map(|some| Ok(Reply::Outputs(some.to_vec())));
+            Ok((*self, replies.collect()))
+        }
+
+        async fn next((master, replies): &mut Self::Replies) -> Result<Option<Reply>, LinkError> {
+            *master.given.borrow_mut().last_mut().unwrap() += 1;
+            replies.pop_front().transpose()
+        }
+    }
+
+    fn output(job: JobId, index: u32) -> OutputView {
+        let attempt = AttemptId {
+            task: TaskId::new(job, index),
+            number: 1,
+            incarnation: Incarnation(1),
+        };
+        let stream = || (Stream::default(), None);
+        OutputView {
+            attempt,
+            host: "h".to_owned(),
+            stdout: stream(),
+            stderr: stream(),
+            files: Vec::new(),
+            warnings: Vec::new(),
+            removed: false,
+        }
+    }
+
+    /// Reads the outputs of tasks in pages of three, or of four where two replies come to that.
+    async fn pages(master: &Master, tasks: Selector) -> Result<Vec<Vec<u32>>, Failure> {
+        let kind = PageKind::of_outputs(JOB, 3 * OUTPUT_BYTES);
+        let mut pages = PagedList::new(master, JOB, tasks, kind);
+        let mut all = Vec::new();
+        loop {
+            let page = pages.next().await?;
+            if page.is_empty() {
+                return Ok(all);
+            }
+            all.push(
+                page.iter()
+                    .map(|output| output.attempt.task.index)
+                    .collect(),
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn outputs_come_page_by_page_and_no_answer_waits_while_a_page_is_read() {
+        let master = Master {
+            tasks: [1, 2, 3, 5, 8, 13, 21, 34, 55].into_iter().collect(),
+            given: RefCell::default(),
+        };
+        let expected: [&[u32]; 3] = [&[1, 2, 3, 5], &[8, 13, 21, 34], &[55]];
+        let all = pages(&master, Selector::All).await.unwrap();
+        assert_eq!(all, expected);
+        // Of each page but the last its two replies were taken, and the answer was given up.
+        assert_eq!(*master.given.borrow(), [2, 2, 2]);
+
+        let some = Selector::Ids(IdSet::from_range(3, 20));
+        let expected: [&[u32]; 1] = [&[3, 5, 8, 13]];
+        assert_eq!(pages(&master, some).await.unwrap(), expected);
+        let last = pages(&master, Selector::Last).await.unwrap();
+        assert_eq!(last, [[55]]);
+        let none = Selector::Ids(IdSet::from_range(6, 7));
+        assert_eq!(pages(&master, none).await.unwrap_err().code, "not-found");
+    }
+
+    #[test]
+    fn the_next_page_begins_after_the_last_task_of_the_one_before() {
+        let last = TaskId::new(JOB, 5);
+        let ids = |first, last| Selector::Ids(IdSet::from_range(first, last));
+        assert_eq!(rest_of(&Selector::All, last), Some(Selector::Beyond(5)));
+        assert_eq!(
+            rest_of(&Selector::Beyond(2), last),
+            Some(Selector::Beyond(5))
+        );
+        assert_eq!(rest_of(&ids(1, 9), last), Some(ids(6, 9)));
+        assert_eq!(rest_of(&ids(1, 5), last), None);
+        assert_eq!(rest_of(&Selector::Last, last), None);
+    }
 
     #[test]
     fn very_many_ranges_are_asked_for_in_portions_that_fit_into_messages() {

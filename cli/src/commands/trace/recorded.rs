@@ -26,7 +26,8 @@ pub(super) async fn trace(context: &Context, part: &PartArgs) -> Result<Trace, F
     };
     let mut views: Vec<AvailabilityView> = Vec::new();
 
-    for reply in session.client().ask(&request).await? {
+    let mut replies = session.client().stream(&request).await?;
+    while let Some(reply) = replies.next().await? {
         let Reply::Availability(view) = reply else {
             return Err(unexpected(Some(&reply)).into());
         };
