@@ -2,6 +2,13 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+#[cfg(unix)]
+use std::sync::OnceLock;
+
+#[cfg(unix)]
+use rustix::fs::Mode;
+#[cfg(unix)]
+use rustix::process::umask;
 
 use crate::failure::{Exit, Failure};
 
@@ -102,19 +109,59 @@ pub fn write_into(
     Ok(())
 }
 
+/// The permissions that new files of this process do not get, as [`note_umask`] read them.
+#[cfg(unix)]
+static WITHHELD: OnceLock<Mode> = OnceLock::new();
+
+/// Reads the `umask`, while this process has one thread. The system tells it only to those who change it: what another
+/// thread made in that moment would have other permissions.
+#[cfg(unix)]
+pub(crate) fn note_umask() {
+    WITHHELD.get_or_init(|| {
+        let withheld = umask(Mode::RWXG | Mode::RWXO);
+        umask(withheld);
+        withheld
+    });
+}
+
+/// Does nothing: permissions are inherited.
+#[cfg(not(unix))]
+pub(crate) fn note_umask() {}
+
 /// Gives a file that was private while it was written the permissions of the user's new files, by
-/// the `umask`.
+/// the `umask`. It stays private where nobody has read that.
 #[cfg(unix)]
 pub(crate) fn permit(path: &Path, executable: bool) -> io::Result<()> {
-    use rustix::fs::Mode;
-    let mask = rustix::process::umask(Mode::empty());
-    rustix::process::umask(mask);
+    let withheld = WITHHELD.get().copied();
+    let withheld = withheld.unwrap_or(Mode::RWXG | Mode::RWXO);
     let all = if executable { 0o777 } else { 0o666 };
-    Ok(rustix::fs::chmod(path, Mode::from_raw_mode(all) & !mask)?)
+    Ok(rustix::fs::chmod(
+        path,
+        Mode::from_raw_mode(all) & !withheld,
+    )?)
 }
 
 /// Does nothing: permissions are inherited.
 #[cfg(not(unix))]
 pub(crate) fn permit(_: &Path, _: bool) -> io::Result<()> {
     Ok(())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test's panic is its message")]
+
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_file_stays_private_where_the_umask_was_not_read() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (executable, mode) in [(false, 0o600), (true, 0o700)] {
+            permit(file.path(), executable).unwrap();
+            let found = file.path().metadata().unwrap().permissions().mode();
+            assert_eq!(found & 0o777, mode);
+        }
+    }
 }

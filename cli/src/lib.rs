@@ -97,6 +97,7 @@ pub fn check_job_file(bytes: &[u8]) -> Result<(), String> {
 /// Runs the command that this process was started with, and returns its exit code.
 #[cfg(feature = "whole")]
 pub fn main() -> ExitCode {
+    files::note_umask();
     let handed = handed::take();
     let cli = match usage::parse::<args::Cli>(&handed.words) {
         Ok(cli) => cli,

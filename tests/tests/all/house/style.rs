@@ -24,6 +24,22 @@ const PROMISES: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
 /// Names of modules that say nothing.
 const EMPTY_NAMES: [&str; 5] = ["utils", "util", "helpers", "manager", "misc"];
 
+/// The files that may change the `umask`, each with why: what other threads make meanwhile has other permissions.
+const UMASK: [(&str, &str); 3] = [
+    (
+        "cli/src/commands/dashboard.rs",
+        "a socket that is private from its first moment on: others only get less",
+    ),
+    (
+        "cli/src/files.rs",
+        "read before there are threads, for files that are private while they are written",
+    ),
+    (
+        "worker/src/os/linux/spawner.rs",
+        "a process of its own, with one thread",
+    ),
+];
+
 /// The files that may hold `unsafe`, each with why.
 const UNSAFE: [(&str, &str); 17] = [
     (
@@ -277,6 +293,22 @@ fn unsafe_code_is_only_where_the_table_says_why() {
         found,
         UNSAFE.iter().map(|(path, _)| (*path).to_owned()).collect(),
         "files with `unsafe` and the table"
+    );
+}
+
+#[test]
+fn the_umask_is_changed_only_where_the_table_says_why() {
+    let mut found = BTreeSet::new();
+    each_file(&ROOMS, |path, source| {
+        if !lines_with(&code(source), "umask").is_empty() {
+            found.insert(path.to_string_lossy().into_owned());
+        }
+    });
+
+    assert_eq!(
+        found,
+        UMASK.iter().map(|(path, _)| (*path).to_owned()).collect(),
+        "files that change the umask, which all threads of a process share, and the table"
     );
 }
 
