@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use common::text::printable;
 use common::view::{ExplainView, JobView};
+use common::wire::RefusalCode;
 use common::wire::client::{Reply, Request};
 use common::{IdSet, JobId};
 use link::{Client, LinkError};
@@ -107,14 +108,28 @@ impl<'a> WaitReporter<'a> {
                 return Ok(None);
             };
             let request = Request::Explain { job: JobId(job) };
-            match client.ask(&request).await?.pop() {
-                Some(Reply::Explained(view)) if !view.job.state.settled() => {
-                    return Ok(Some(view));
-                }
-                _ => drop(self.jobs.remove(job)),
+            let answer = client.ask(&request).await;
+            if let Some(view) = self.take(job, answer)? {
+                return Ok(Some(view));
             }
         }
 
+        Ok(None)
+    }
+
+    /// Takes the answer for a job. One that is settled, or was forgotten meanwhile, is not asked about again.
+    fn take(
+        &mut self,
+        job: u32,
+        answer: Result<Vec<Reply>, LinkError>,
+    ) -> Result<Option<Box<ExplainView>>, LinkError> {
+        match answer.map(|mut replies| replies.pop()) {
+            Ok(Some(Reply::Explained(view))) if !view.job.state.settled() => return Ok(Some(view)),
+            Err(LinkError::Refused(refusal)) if refusal.code == RefusalCode::NotFound => {}
+            Ok(_) => {}
+            Err(error) => return Err(error),
+        }
+        self.jobs.remove(job);
         Ok(None)
     }
 
@@ -257,6 +272,7 @@ fn in_words(reason: &str) -> &str {
 mod tests {
     use common::Time;
     use common::view::{JobState, TaskCounts};
+    use common::wire::Refusal;
 
     use super::*;
 
@@ -308,6 +324,25 @@ mod tests {
             waiting: 2,
             ..TaskCounts::default()
         }
+    }
+
+    #[test]
+    fn a_job_that_was_forgotten_keeps_no_other_one_from_being_explained() {
+        let mut reporter = WaitReporter::new(IdSet::from_range(1, 3), |_| {});
+        let refused = |code| Err(LinkError::from(Refusal::new(code, "it is not so", "")));
+        assert!(reporter.take(1, refused(RefusalCode::Unavailable)).is_err());
+        assert_eq!(reporter.jobs, IdSet::from_range(1, 3), "it is there");
+        let forgotten = reporter.take(1, refused(RefusalCode::NotFound));
+        assert!(forgotten.is_ok_and(|view| view.is_none()));
+
+        let mut settled = view(TaskCounts::default(), &[], &[]);
+        settled.job.state = JobState::Finished;
+        let passed_over = reporter.take(2, Ok(vec![Reply::Explained(Box::new(settled))]));
+        assert!(passed_over.is_ok_and(|view| view.is_none()));
+        let waits = view(waiting(), &[], &[]);
+        let told = reporter.take(3, Ok(vec![Reply::Explained(Box::new(waits))]));
+        assert!(told.is_ok_and(|view| view.is_some()));
+        assert_eq!(reporter.jobs, IdSet::from_range(3, 3));
     }
 
     #[test]
