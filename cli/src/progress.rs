@@ -1,11 +1,12 @@
 //! Shows the progress of jobs to people: a bar on a terminal, a line now and then elsewhere. Always
 //! on standard error.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use common::Time;
 use common::view::{Forecast, JobView, TaskCounts};
+use common::{JobId, Time};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::output::{note, when};
@@ -36,7 +37,7 @@ impl Progress {
     }
 
     /// Shows the present state of the jobs.
-    pub(crate) fn show(&mut self, jobs: &[JobView]) {
+    pub(crate) fn show(&mut self, jobs: &BTreeMap<JobId, JobView>) {
         let counts = sum(jobs);
         let text = line(&counts, latest(jobs), when::now());
 
@@ -95,8 +96,8 @@ pub(crate) fn bar(length: u64, template: &str) -> ProgressBar {
     bar
 }
 
-fn sum(jobs: &[JobView]) -> TaskCounts {
-    jobs.iter()
+fn sum(jobs: &BTreeMap<JobId, JobView>) -> TaskCounts {
+    jobs.values()
         .fold(TaskCounts::default(), |sum, job| TaskCounts {
             total: sum.total + job.tasks.total,
             disclosed: sum.disclosed + job.tasks.disclosed,
@@ -110,8 +111,8 @@ fn sum(jobs: &[JobView]) -> TaskCounts {
 }
 
 /// Returns the forecast for the end of all of these jobs; `None` if one that goes on has none.
-fn latest(jobs: &[JobView]) -> Option<Forecast> {
-    let open = jobs.iter().filter(|job| !job.state.settled());
+fn latest(jobs: &BTreeMap<JobId, JobView>) -> Option<Forecast> {
+    let open = jobs.values().filter(|job| !job.state.settled());
     let forecasts: Vec<Forecast> = open.map(|job| job.predicted).collect::<Option<_>>()?;
     let intervals: Option<Vec<_>> = forecasts.iter().map(|one| one.interval).collect();
     Some(Forecast {

@@ -159,14 +159,14 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Waits, first over `session`, and calls `seen` with all jobs whenever they change.
+    /// Waits, first over `session`, and calls `seen` with all jobs, by number, whenever they change.
     ///
     /// # Errors
     /// If the master refuses. An unreachable master is waited for.
     pub(crate) async fn run(
         mut self,
         session: Session,
-        mut seen: impl FnMut(&[JobView]),
+        mut seen: impl FnMut(&BTreeMap<JobId, JobView>),
     ) -> Result<Ended, Failure> {
         let mut last = BTreeMap::new();
         let mut client = session.client().clone();
@@ -190,7 +190,7 @@ impl<'a> Watch<'a> {
         &mut self,
         client: &Client,
         last: &mut BTreeMap<JobId, JobView>,
-        seen: &mut impl FnMut(&[JobView]),
+        seen: &mut impl FnMut(&BTreeMap<JobId, JobView>),
     ) -> Result<(), LinkError> {
         let timeout = self.way.left().map(Span::from);
         let request = Request::Watch {
@@ -199,6 +199,7 @@ impl<'a> Watch<'a> {
             timeout,
         };
         let mut replies = client.stream(&request).await?;
+        let mut known = 0;
 
         while let Some(reply) = replies.next().await? {
             let Reply::Jobs(jobs) = reply else {
@@ -213,12 +214,14 @@ impl<'a> Watch<'a> {
                 .is_some_and(|(first, last)| first.job <= *last);
             last.extend(jobs.into_iter().map(|job| (job.job, job)));
 
-            // `last` and `all` keep their first meaning after a reconnection.
-            if again || self.jobs == Selector::Last {
+            // `last` and `all` keep their first meaning after a reconnection. There may be very many jobs: they are
+            // gone through only when there are others.
+            if (again || self.jobs == Selector::Last) && known != last.len() {
                 self.jobs = Selector::Ids(last.keys().map(|job| job.0).collect::<IdSet>());
+                known = last.len();
             }
 
-            seen(&last.values().cloned().collect::<Vec<_>>());
+            seen(last);
         }
 
         if last.values().all(|job| job.state.settled()) || self.way.over() {

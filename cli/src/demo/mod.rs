@@ -172,7 +172,7 @@ impl Demo<'_> {
             if let Some(progress) = &mut progress {
                 progress.show(jobs);
             }
-            tx.send_replace(jobs.first().cloned());
+            tx.send_replace(jobs.values().next().cloned());
         });
 
         let mut visit = None;
