@@ -108,6 +108,40 @@ impl ShownOutput {
     }
 }
 
+/// The text of an output that comes piece by piece, as it is. A character that is cut by the end of a piece comes with the
+/// next one.
+#[derive(Debug, Default)]
+pub struct PiecedText {
+    /// The beginning of a character whose end has not come.
+    begun: Vec<u8>,
+}
+
+impl PiecedText {
+    /// Returns the text of the next piece, after what was begun before. Bytes that are no text are replaced.
+    pub fn piece(&mut self, bytes: &[u8]) -> String {
+        let mut whole = std::mem::take(&mut self.begun);
+        whole.extend_from_slice(bytes);
+        let last = whole.utf8_chunks().last();
+        let cut = last.map_or(0, |chunk| match chunk.invalid() {
+            cut if is_cut(cut) => cut.len(),
+            _ => 0,
+        });
+        self.begun = whole.split_off(whole.len() - cut);
+        String::from_utf8_lossy(&whole).into_owned()
+    }
+
+    /// The number of bytes that wait for the next piece.
+    pub fn begun(&self) -> u64 {
+        self.begun.len() as u64
+    }
+
+    /// Returns what waits for the next piece where none comes.
+    pub fn end(&mut self) -> String {
+        let begun = std::mem::take(&mut self.begun);
+        String::from_utf8_lossy(&begun).into_owned()
+    }
+}
+
 /// Whether these bytes, of no character, are the beginning of one.
 fn is_cut(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
@@ -139,7 +173,35 @@ mod tests {
         assert_eq!(shown, "10 %\n20 %\ndone\tx\u{fffd}[31m\n");
     }
 
+    #[test]
+    fn a_character_that_is_cut_comes_with_the_next_piece() {
+        let mut text = PiecedText::default();
+        assert_eq!((text.piece(b"a\xc3").as_str(), text.begun()), ("a", 1));
+        assert_eq!((text.piece(b"").as_str(), text.begun()), ("", 1));
+        assert_eq!(
+            (text.piece(b"\xbcb").as_str(), text.begun()),
+            ("\u{fc}b", 0)
+        );
+        assert_eq!(text.piece(b"\xff\xe2\x82"), "\u{fffd}");
+        assert_eq!((text.begun(), text.end().as_str()), (2, "\u{fffd}"));
+        assert_eq!((text.begun(), text.end().as_str()), (0, ""));
+    }
+
     proptest! {
+        #[test]
+        fn pieces_of_text_are_the_whole(
+            bytes in proptest::collection::vec(
+                prop_oneof![any::<u8>(), Just(b'a'), Just(0xe2), Just(0x82), Just(0xac), Just(0xf0)],
+                0..60,
+            ),
+            cut in 0usize..60,
+        ) {
+            let (one, other) = bytes.split_at(cut.min(bytes.len()));
+            let mut text = PiecedText::default();
+            let pieces = text.piece(one) + &text.piece(other) + &text.end();
+            prop_assert_eq!(pieces, String::from_utf8_lossy(&bytes).into_owned());
+        }
+
         #[test]
         fn pieces_show_what_the_whole_shows(
             bytes in proptest::collection::vec(

@@ -3,7 +3,7 @@
 
 use common::attempt::StreamKind;
 use common::selector::Selector;
-use common::text::ShownOutput;
+use common::text::{PiecedText, ShownOutput};
 use common::view::TaskState;
 use common::wire::client::{Reply, Request, TailFrom, TailNews};
 use common::wire::stream::TailPart;
@@ -43,6 +43,8 @@ struct Tail<'a> {
     shown: Option<(AttemptId, String)>,
     /// The output so far, as a terminal shows it.
     screen: ShownOutput,
+    /// The output of the shown attempt so far, as lines of JSON have it.
+    text: PiecedText,
 }
 
 /// Prints one stream of each of these tasks from its beginning, one task after the other.
@@ -63,6 +65,7 @@ pub(super) async fn each(
             at: TailFrom::Start,
             shown: None,
             screen: ShownOutput::default(),
+            text: PiecedText::default(),
         };
         session = tail.run(session).await?;
     }
@@ -89,6 +92,7 @@ pub(super) async fn newest(
         at: TailFrom::Newest,
         shown: None,
         screen: ShownOutput::default(),
+        text: PiecedText::default(),
     };
 
     tail.run(session.clone()).await.map(drop)
@@ -133,7 +137,9 @@ impl Tail<'_> {
         let mut replies = session.client().stream(&request).await?;
         while let Some(reply) = replies.next().await? {
             match reply {
-                Reply::Tail(TailNews::Begins { attempt, host }) => self.begins(attempt, host),
+                Reply::Tail(TailNews::Begins { attempt, host }) => {
+                    self.begins(attempt, host).map_err(Interrupted::Here)?;
+                }
                 Reply::Tail(TailNews::Part(part)) => self.part(&part).map_err(Interrupted::Here)?,
                 Reply::Tail(TailNews::Waits(why)) => {
                     note(&format!("{}: nothing to show for now: {why}", self.task));
@@ -145,23 +151,25 @@ impl Tail<'_> {
         Ok(false)
     }
 
-    fn begins(&mut self, attempt: AttemptId, host: String) {
+    fn begins(&mut self, attempt: AttemptId, host: String) -> Result<(), Failure> {
         match &self.shown {
             Some((before, _)) if *before == attempt => {}
             Some((before, on)) => {
                 note(&format!(
                     "{before} on {on} is over without a result: {attempt} on {host} follows, from its beginning"
                 ));
+                self.end_text()?;
                 self.at = TailFrom::Byte(attempt, 0);
             }
             None if self.at == TailFrom::Start => self.at = TailFrom::Byte(attempt, 0),
             None => {}
         }
         self.shown = Some((attempt, host));
+        Ok(())
     }
 
     fn part(&mut self, part: &TailPart) -> Result<(), Failure> {
-        let Some((attempt, host)) = &self.shown else {
+        let Some((attempt, host)) = self.shown.clone() else {
             return Ok(());
         };
         if let TailFrom::Byte(_, next) = self.at
@@ -171,31 +179,63 @@ impl Tail<'_> {
             note(&format!(
                 "{attempt}: {missing} bytes are left out: they were written faster than they are shown, or too many are kept"
             ));
+            self.end_text()?;
         }
 
         let next = part.offset.saturating_add(part.bytes.len() as u64);
-        let attempt = *attempt;
-        match self.line(&part.bytes, part.offset, attempt, host) {
-            Some(line) => self.context.out.bytes(&line)?,
-            None => self.context.out.of_task(&mut self.screen, &part.bytes)?,
-        }
+        self.piece(&part.bytes, part.offset, attempt, &host)?;
         self.at = TailFrom::Byte(attempt, next);
         Ok(())
     }
 
-    /// Returns the line of JSON with these bytes, if JSON is printed.
-    fn line(&self, bytes: &[u8], offset: u64, attempt: AttemptId, host: &str) -> Option<Vec<u8>> {
+    /// Prints a piece of output that begins at this byte.
+    fn piece(
+        &mut self,
+        bytes: &[u8],
+        offset: u64,
+        attempt: AttemptId,
+        host: &str,
+    ) -> Result<(), Failure> {
         if self.context.out.mode() != OutputMode::Json {
-            return None;
+            return self.context.out.of_task(&mut self.screen, bytes);
+        }
+        let offset = offset.saturating_sub(self.text.begun());
+        let text = self.text.piece(bytes);
+        self.line(text, offset, attempt, host)
+    }
+
+    /// Prints what has come of a character whose end does not come.
+    fn end_text(&mut self) -> Result<(), Failure> {
+        let begun = self.text.begun();
+        let text = self.text.end();
+        match (self.at, &self.shown) {
+            (TailFrom::Byte(attempt, next), Some((_, host))) => {
+                self.line(text, next.saturating_sub(begun), attempt, host)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Prints text as a line of JSON, if there is any.
+    fn line(
+        &self,
+        text: String,
+        offset: u64,
+        attempt: AttemptId,
+        host: &str,
+    ) -> Result<(), Failure> {
+        if text.is_empty() {
+            return Ok(());
         }
         let line = Line {
             task: self.task.to_string(),
             attempt: attempt.to_string(),
             host,
             offset,
-            text: String::from_utf8_lossy(bytes).into_owned(),
+            text,
         };
-        Some(format!("{}\n", document(&line)).into_bytes())
+        let line = format!("{}\n", document(&line));
+        self.context.out.bytes(line.as_bytes())
     }
 
     /// Says that the task was cancelled, if it was: what was printed ends like the output of one that finished.
@@ -239,18 +279,19 @@ impl Tail<'_> {
                         "the result is that of {} on {}: its output follows",
                         output.attempt, output.host
                     ));
+                    self.end_text()?;
                     0
                 }
                 _ => 0,
             };
             let skip = usize::try_from(printed).unwrap_or(usize::MAX);
             if let Some(rest) = bytes.get(skip..).filter(|rest| !rest.is_empty()) {
-                match self.line(rest, printed, output.attempt, &output.host) {
-                    Some(line) => self.context.out.bytes(&line)?,
-                    None => self.context.out.of_task(&mut self.screen, rest)?,
-                }
+                self.piece(rest, printed, output.attempt, &output.host)?;
+                let next = printed.saturating_add(rest.len() as u64);
+                self.at = TailFrom::Byte(output.attempt, next);
+                self.shown = Some((output.attempt, output.host.clone()));
             }
         }
-        Ok(())
+        self.end_text()
     }
 }

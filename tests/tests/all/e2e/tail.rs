@@ -162,6 +162,43 @@ fn whoever_looks_sees_the_next_attempt_when_one_is_lost_and_goes_on_after_a_mast
 }
 
 #[test]
+fn a_character_that_is_printed_in_two_parts_is_one_in_lines_of_json() {
+    let mut grid = Grid::start();
+    grid.worker("h1")
+        .config("confinement = \"process\"\n")
+        .start();
+    let go = grid.dir().join("go");
+    let script = format!(
+        "printf 'a\\303'; while ! test -e {}; do sleep 0.05; done; printf '\\274b\\303'",
+        go.display()
+    );
+    let bag = grid.submit(["--", "sh", "-c", &script]);
+    let args = ["--output", "json", "job", "cat", &bag, "stdout", "--follow"];
+    let follows = Reader::start(&grid, &args);
+    follows.until("\"text\":\"a\"");
+    std::fs::write(&go, "").expect("a file can be written");
+
+    let text = follows.finish();
+    let lines: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let shown: Vec<_> = lines
+        .iter()
+        .map(|line| (line["offset"].as_u64(), line["text"].as_str()))
+        .collect();
+    // What is begun at the end has no other part.
+    assert_eq!(
+        shown,
+        [
+            (Some(0), Some("a")),
+            (Some(1), Some("\u{fc}b")),
+            (Some(4), Some("\u{fffd}"))
+        ]
+    );
+}
+
+#[test]
 fn tasks_that_are_followed_share_the_connection_that_was_made_again() {
     let mut grid = Grid::start();
     grid.worker("h1")
