@@ -165,6 +165,11 @@ impl Failure {
         matches!(self.code, "unreachable" | "unavailable" | "damaged")
     }
 
+    /// Whether the master is away, or the connection to it: over another one the same may succeed.
+    pub(crate) fn is_away(&self) -> bool {
+        matches!(self.code, "unreachable" | "unavailable")
+    }
+
     /// Adds how to ask again under the same id where the master may have done it and the answer was
     /// lost, or it could not be taken for now.
     pub(crate) fn of_request(mut self, id: RequestId, then: &str) -> Self {
@@ -475,6 +480,13 @@ mod tests {
 
         let passing = |error: LinkError| error.passing() && Failure::from(error).passing();
         assert!(passing(LinkError::Closed("gone".into())));
+        assert!(Failure::from(LinkError::Closed("gone".into())).is_away());
+        // Over another connection it would be as damaged.
+        let damaged = || LinkError::Damaged {
+            expected: "a".into(),
+            found: "b".into(),
+        };
+        assert!(passing(damaged()) && !Failure::from(damaged()).is_away());
         assert!(passing(LinkError::Refused(Refusal::new(
             RefusalCode::Unavailable,
             "m",

@@ -108,6 +108,13 @@ pub(crate) enum Interrupted {
     Here(Failure),
 }
 
+/// Says that a command goes on over another connection after this failure.
+pub(crate) fn note_lost(failure: &Failure) {
+    let because = failure.because.as_deref();
+    let because = because.map_or_else(String::new, |because| format!(": {because}"));
+    note(&format!("{}{because}; connecting again", failure.what));
+}
+
 impl From<LinkError> for Interrupted {
     fn from(error: LinkError) -> Self {
         Interrupted::Link(error)

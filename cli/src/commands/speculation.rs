@@ -22,7 +22,7 @@ use crate::output::json::{Json, RequestAnswer};
 use crate::output::{note, unless_unread};
 use crate::session::Session;
 use crate::wait_reporter::WaitReporter;
-use crate::watch::WayBack;
+use crate::watch::{WayBack, note_lost};
 
 /// The number of tasks whose results are asked for at a time.
 const BATCH: usize = 500;
@@ -188,12 +188,7 @@ async fn results(
         let following = Box::pin(awaited.follow(context, &session, &tasks));
         match WaitReporter::beside(&mut reporter, &client, following).await {
             Ok(()) => break,
-            Err(failure) if failure.passing() => {
-                let because = failure
-                    .because
-                    .map_or_else(String::new, |because| format!(": {because}"));
-                note(&format!("{}{because}; connecting again", failure.what));
-            }
+            Err(failure) if failure.is_away() => note_lost(&failure),
             Err(failure) => return Err(failure),
         }
 

@@ -20,7 +20,7 @@ use crate::args::value::{OneJob, OneTask};
 use crate::failure::Failure;
 use crate::output::{document, note};
 use crate::session::Session;
-use crate::watch::{Interrupted, WayBack};
+use crate::watch::{Interrupted, WayBack, note_lost};
 
 /// Some output of a running task, as a line of JSON.
 #[derive(Serialize)]
@@ -104,10 +104,12 @@ impl Tail<'_> {
         let mut way = WayBack::new(&self.context.state, None);
         loop {
             match self.follow(&session).await {
-                Ok(true) => {
-                    self.rest(&session).await?;
-                    return Ok(session);
-                }
+                // The master may go away between the end of the task and its result, too.
+                Ok(true) => match self.rest(&session).await {
+                    Ok(()) => return Ok(session),
+                    Err(failure) if failure.is_away() => note_lost(&failure),
+                    Err(failure) => return Err(failure),
+                },
                 Ok(false) => note("the master ended the answer; connecting again"),
                 Err(Interrupted::Link(error)) if error.passing() => {
                     note(&format!("{error}; connecting again"));
