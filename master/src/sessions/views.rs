@@ -30,7 +30,7 @@ type AttemptsByTask = BTreeMap<u32, Vec<AttemptRow>>;
 
 /// A rule for what stays in memory of the attempts that are read: what an attempt left can be very long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kept {
+pub(super) enum KeptOfResults {
     /// Every attempt, without what it left.
     Words,
     /// The attempt that counts for each task, with what it left.
@@ -38,7 +38,7 @@ pub(super) enum Kept {
 }
 
 /// Some tasks of a listing, as the store has them.
-pub(super) struct Portion {
+pub(super) struct ListedPortion {
     tasks: IdSet,
     attempts: AttemptsByTask,
 }
@@ -58,15 +58,15 @@ pub(super) struct Listing {
     disclosure: Option<Disclosure>,
 }
 
-impl Kept {
+impl KeptOfResults {
     /// Adds the next attempt of a task to those before it.
     fn add(self, mut row: AttemptRow, rows: &mut Vec<AttemptRow>) {
         match self {
-            Kept::Words => {
+            KeptOfResults::Words => {
                 row.result = Ok(None);
                 rows.push(row);
             }
-            Kept::Outputs => {
+            KeptOfResults::Outputs => {
                 let no_less = |before: &AttemptRow| standing(&row) >= standing(before);
                 if rows.last().is_none_or(no_less) {
                     rows.clear();
@@ -82,11 +82,11 @@ pub(super) fn read_portion(
     reader: &Reader,
     job: JobId,
     mut tasks: IdSet,
-    kept: Kept,
-) -> Result<Portion, StoreError> {
+    kept: KeptOfResults,
+) -> Result<ListedPortion, StoreError> {
     let mut attempts = AttemptsByTask::new();
     let (Some(first), Some((_, last))) = (tasks.first(), tasks.ranges().last()) else {
-        return Ok(Portion { tasks, attempts });
+        return Ok(ListedPortion { tasks, attempts });
     };
     let sizes = reader.result_sizes(job, (first, last))?;
     let mut bytes = 0;
@@ -107,7 +107,7 @@ pub(super) fn read_portion(
                 let numbers = (from, from.saturating_add(NUMBERS - 1));
                 reader.attempts_of(TaskId::new(job, first), numbers, &mut each)?;
             }
-            return Ok(Portion { tasks, attempts });
+            return Ok(ListedPortion { tasks, attempts });
         }
         Some(size) => tasks = tasks.intersection(&IdSet::from_range(first, size.task - 1)),
         None => {}
@@ -116,7 +116,7 @@ pub(super) fn read_portion(
     for range in tasks.ranges() {
         reader.attempts(job, range, &mut each)?;
     }
-    Ok(Portion { tasks, attempts })
+    Ok(ListedPortion { tasks, attempts })
 }
 
 impl Listing {
@@ -193,13 +193,13 @@ impl Listing {
     }
 
     /// Goes on behind a portion that was read.
-    pub(super) fn pass(&mut self, portion: &Portion) {
+    pub(super) fn pass(&mut self, portion: &ListedPortion) {
         self.rest.subtract(&portion.tasks);
     }
 
     /// The views of a portion's tasks.
-    pub(super) fn tasks(&self, portion: Portion) -> Vec<TaskView> {
-        let Portion {
+    pub(super) fn tasks(&self, portion: ListedPortion) -> Vec<TaskView> {
+        let ListedPortion {
             tasks,
             mut attempts,
         } = portion;
@@ -245,7 +245,7 @@ impl Listing {
     }
 
     /// The outputs of a portion's tasks, from the attempt that counts for each.
-    pub(super) fn outputs(&self, portion: Portion) -> Result<Vec<OutputView>, StoreError> {
+    pub(super) fn outputs(&self, portion: ListedPortion) -> Result<Vec<OutputView>, StoreError> {
         portion
             .attempts
             .into_values()
@@ -353,7 +353,7 @@ impl Listing {
 
 /// The right of an attempt to stand for the outputs of its task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Standing {
+enum ResultStanding {
     /// It has left nothing.
     Nothing,
     /// It ended by itself, or has left something.
@@ -362,13 +362,13 @@ enum Standing {
     Finished,
 }
 
-fn standing(row: &AttemptRow) -> Standing {
+fn standing(row: &AttemptRow) -> ResultStanding {
     if row.view.state == AttemptState::Finished && row.counts {
-        Standing::Finished
+        ResultStanding::Finished
     } else if row.view.exit_code.is_some() || row.has_result || row.removed.is_some() {
-        Standing::Left
+        ResultStanding::Left
     } else {
-        Standing::Nothing
+        ResultStanding::Nothing
     }
 }
 
@@ -380,7 +380,7 @@ fn best(rows: &[AttemptRow]) -> Option<usize> {
         .iter()
         .enumerate()
         .max_by_key(|(_, row)| standing(row))?;
-    (standing(row) > Standing::Nothing).then_some(index)
+    (standing(row) > ResultStanding::Nothing).then_some(index)
 }
 
 /// The reason for missing outputs that were removed unrequested, after the reason for a failure if
@@ -466,7 +466,7 @@ mod tests {
     }
 
     /// All portions of a listing.
-    fn portions(reader: &Reader, listing: &mut Listing, kept: Kept) -> Vec<Portion> {
+    fn portions(reader: &Reader, listing: &mut Listing, kept: KeptOfResults) -> Vec<ListedPortion> {
         let mut all = Vec::new();
         while let Some(asked) = listing.next_portion() {
             let portion = read_portion(reader, listing.job(), asked, kept).unwrap();
@@ -480,7 +480,7 @@ mod tests {
     fn of_long_results_only_so_many_are_read_at_once() {
         let (_dir, reader, mut listing) = failed(50, 1);
         let mut seen = Vec::new();
-        for portion in portions(&reader, &mut listing, Kept::Outputs) {
+        for portion in portions(&reader, &mut listing, KeptOfResults::Outputs) {
             let outputs = listing.outputs(portion).unwrap();
             let bytes: usize = outputs.iter().map(length).sum();
             assert!(bytes as u64 <= RESULTS + RESULTS / 8, "{bytes} at once");
@@ -492,7 +492,7 @@ mod tests {
     #[test]
     fn a_task_that_has_left_very_much_is_read_alone_and_its_latest_attempt_kept() {
         let (_dir, reader, mut listing) = failed(2, 25);
-        let all = portions(&reader, &mut listing, Kept::Outputs);
+        let all = portions(&reader, &mut listing, KeptOfResults::Outputs);
         let read: Vec<_> = all.iter().map(|portion| portion.tasks.clone()).collect();
         assert_eq!(read, [1, 2].map(|index| IdSet::from_range(index, index)));
 
@@ -509,7 +509,7 @@ mod tests {
     fn a_list_of_tasks_keeps_nothing_of_what_they_left_but_its_words() {
         let (_dir, reader, mut listing) = failed(30, 1);
         let mut tasks = Vec::new();
-        for portion in portions(&reader, &mut listing, Kept::Words) {
+        for portion in portions(&reader, &mut listing, KeptOfResults::Words) {
             let mut rows = portion.attempts.values().flatten();
             assert!(rows.all(|row| row.has_result && matches!(row.result, Ok(None))));
             tasks.extend(listing.tasks(portion));

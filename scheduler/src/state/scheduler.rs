@@ -95,8 +95,8 @@ impl Scheduler {
     }
 
     /// Does what follows from the events, whose effects are those from `from` on: counts votes of
-    /// hosts that have other owners, lets jobs go that waited for others, starts attempts, predicts `job`, and announces the hosts whose state
-    /// changed.
+    /// hosts that have other owners, lets jobs go that waited for others, starts attempts, predicts
+    /// `job`, and announces the hosts whose state changed.
     fn follow(
         &mut self,
         delivered: Option<HostId>,

@@ -8,7 +8,7 @@ use common::{AttemptId, JobId};
 use crate::core::ask::JobAsk;
 use crate::store::{AttemptRow, StoreError};
 
-use super::super::views::{Kept, Listing, Portion, read_portion};
+use super::super::views::{KeptOfResults, ListedPortion, Listing, read_portion};
 use super::{Asker, NoAnswer, refuse};
 
 /// The most undecided results that one request returns.
@@ -20,7 +20,7 @@ impl Asker {
         &self,
         listing: &mut Listing,
     ) -> Result<Option<Vec<TaskView>>, NoAnswer> {
-        let portion = self.next_portion(listing, Kept::Words).await?;
+        let portion = self.next_portion(listing, KeptOfResults::Words).await?;
         Ok(portion.map(|portion| listing.tasks(portion)))
     }
 
@@ -29,7 +29,7 @@ impl Asker {
         &self,
         listing: &mut Listing,
     ) -> Result<Option<Vec<OutputView>>, NoAnswer> {
-        let portion = self.next_portion(listing, Kept::Outputs).await?;
+        let portion = self.next_portion(listing, KeptOfResults::Outputs).await?;
         let outputs = portion.map(|portion| listing.outputs(portion));
         Ok(outputs.transpose()?)
     }
@@ -38,8 +38,8 @@ impl Asker {
     async fn next_portion(
         &self,
         listing: &mut Listing,
-        kept: Kept,
-    ) -> Result<Option<Portion>, NoAnswer> {
+        kept: KeptOfResults,
+    ) -> Result<Option<ListedPortion>, NoAnswer> {
         let Some(tasks) = listing.next_portion() else {
             return Ok(None);
         };
