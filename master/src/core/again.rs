@@ -9,7 +9,7 @@ use common::{IdSet, JobId, JobSpec};
 use scheduler::Event;
 
 use super::Core;
-use crate::store::StoreError;
+use crate::store::{Awaited, StoreError};
 
 impl Core {
     /// Makes failed and cancelled tasks of a job wait again, and returns their number; or refuses that
@@ -56,10 +56,20 @@ impl Core {
 
         let count = again.len();
         self.step(Event::JobRetried { job, tasks: again })?;
+        self.withdraw_end(job)?;
 
         let state = self.scheduler.job_state(job).unwrap_or(JobState::Waiting);
         self.write_job(job, state, None)?;
         Ok(Ok(count))
+    }
+
+    /// Withdraws what was foretold of the job's end, if it has no outcome yet: that was not for tasks which
+    /// are done again.
+    fn withdraw_end(&mut self, job: JobId) -> Result<(), StoreError> {
+        match self.jobs.get(&job) {
+            Some(live) if live.foretold => self.store.withdraw(job, Awaited::Finish),
+            _ => Ok(()),
+        }
     }
 
     /// Runs finished tasks again because content of their results (`gone`) is damaged or missing.
@@ -119,6 +129,7 @@ impl Core {
                 job,
                 tasks: removed,
             })?;
+            self.withdraw_end(job)?;
         } else {
             // Its earlier failures no longer count, as in a job that goes on.
             let tasks: IdSet = removed.iter().map(|(task, _)| *task).collect();

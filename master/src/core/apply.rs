@@ -425,7 +425,10 @@ impl Core {
             .get(&job)
             .is_some_and(|job| job.foretold || job.spec.work.ranks().is_some())
         {
-            if state == JobState::Finished {
+            // What was foretold of its end was for all of its tasks.
+            let counts = self.scheduler.job_counts(job);
+            let whole = counts.is_none_or(|counts| counts.cancelled == 0);
+            if state == JobState::Finished && whole {
                 self.store.came(job, Awaited::Finish, self.now)?;
             }
             self.store.never_came(job)?;

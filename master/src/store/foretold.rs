@@ -103,6 +103,15 @@ impl Writer {
         self.change(sql, values![micros(now), job.0, least, awaited.column()])
     }
 
+    /// Removes the job's predictions for this that have no actual wait yet: what is awaited now is not
+    /// what they were made for.
+    pub(crate) fn withdraw(&mut self, job: JobId, awaited: Awaited) -> Result<(), StoreError> {
+        self.change(
+            "DELETE FROM foretold WHERE job = $1 AND came IS NULL AND hosts = $2",
+            values![job.0, awaited.column()],
+        )
+    }
+
     /// Removes the job's predictions that have no actual wait yet and can get none any more.
     pub(crate) fn never_came(&mut self, job: JobId) -> Result<(), StoreError> {
         self.change(
@@ -228,5 +237,29 @@ mod tests {
         store.commit().unwrap();
         assert_eq!(reader.accuracy().unwrap().open, 0);
         assert_eq!(pairs(&reader.accuracy().unwrap().hosts).len(), 1);
+    }
+
+    #[test]
+    fn a_prediction_that_is_withdrawn_gets_no_outcome() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Writer::open(dir.path()).unwrap();
+        for awaited in [Awaited::Start, Awaited::Finish] {
+            let foretold = WaitPrediction {
+                awaited,
+                at: at(100),
+                wait: s(30),
+                low: s(1),
+                high: s(90),
+            };
+            store.foretell(JobId(1), &foretold).unwrap();
+        }
+
+        store.withdraw(JobId(1), Awaited::Finish).unwrap();
+        store.came(JobId(1), Awaited::Start, at(126)).unwrap();
+        store.came(JobId(1), Awaited::Finish, at(190)).unwrap();
+        store.commit().unwrap();
+        let found = Reader::new(dir.path()).accuracy().unwrap();
+        assert_eq!((found.starts.len(), found.finishes.len()), (1, 0));
+        assert_eq!(found.open, 0);
     }
 }

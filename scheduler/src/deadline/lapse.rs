@@ -17,6 +17,15 @@ impl Job {
     pub(crate) fn promised(&self) -> Option<Promise> {
         self.promise.or(self.broken)
     }
+
+    /// Forgets what was foretold of its end, the end that a broken promise foretold included: that was
+    /// not for tasks that are done again. A promise in force is made anew.
+    pub(crate) fn forget_forecasts(&mut self) {
+        self.plan.forget_predictions();
+        if let Some(promise) = &mut self.broken {
+            promise.finish = None;
+        }
+    }
 }
 
 impl Scheduler {

@@ -177,8 +177,7 @@ impl Scheduler {
         };
 
         let stage = job.stage();
-        let noted = job.plan.predicted.last();
-        if noted.is_some_and(|noted| noted.stage >= stage) {
+        if job.plan.noted.is_some_and(|noted| noted >= stage) {
             return;
         }
 

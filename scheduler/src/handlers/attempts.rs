@@ -573,6 +573,7 @@ impl Scheduler {
         }
 
         job.cancelled.union_with(&cancelled);
+        job.plan.forget_predictions();
         self.jobs.lines.sync(job);
         fx.push(Effect::TasksCancelled {
             job: id,

@@ -401,6 +401,7 @@ impl Scheduler {
         } else {
             job.requeue_or_renew(&reopened, &failed);
         }
+        job.forget_forecasts();
         job.line_up_again(&reopened, self.jobs.arrivals);
         self.jobs.arrivals += u64::from(job.speculation.is_some());
         self.jobs.lines.sync(job);
@@ -439,10 +440,7 @@ impl Scheduler {
 
         job.finished.take(&gone);
         job.believe_no_more(&gone);
-        if let Some(promise) = &mut job.broken {
-            // It was not made for tasks that are done twice.
-            promise.finish = None;
-        }
+        job.forget_forecasts();
         job.line_up_again(&gone, self.jobs.arrivals);
         self.jobs.arrivals += u64::from(job.speculation.is_some());
         self.jobs.lines.sync(job);

@@ -34,6 +34,8 @@ pub(crate) struct JobPlan {
     pub(crate) ending: Option<EndingSoon>,
     /// Predicted completions on the way, at most one of each stage.
     pub(crate) predicted: Vec<NotedPrediction>,
+    /// The stage of the latest of them, also if it is forgotten since.
+    pub(crate) noted: Option<JobStage>,
     /// The kind of the job, once it had hosts.
     pub(crate) kind: Option<JobKind>,
 }
@@ -80,10 +82,17 @@ pub(crate) struct PredictedCompletion {
 impl JobPlan {
     /// Notes a prediction made `at` this time.
     pub(crate) fn note(&mut self, stage: JobStage, at: Time, prediction: Prediction) {
+        self.noted = Some(stage);
         self.predicted.push(NotedPrediction {
             stage,
             at,
             prediction,
         });
+    }
+
+    /// Forgets the noted predictions, since the user changed what there is to do: their outcome would
+    /// say nothing about them. The next one is that of the next stage.
+    pub(crate) fn forget_predictions(&mut self) {
+        self.predicted.clear();
     }
 }

@@ -225,10 +225,11 @@ impl Foresight {
     }
 
     /// Notes that a job's last task has finished: its copies move the price of its `JobKind`, and
-    /// its predictions are compared with the outcome.
+    /// its predictions are compared with the outcome. A promise was made for all its tasks: it is not
+    /// compared where some were cancelled.
     pub(crate) fn on_job_done(&mut self, job: &Job, now: Time) {
         if let Some(Promise { made, finish, .. }) = job.promised() {
-            if let Some(finish) = finish {
+            if let Some(finish) = finish.filter(|_| job.cancelled.is_empty()) {
                 let prediction = Prediction::roughly(made, finish);
                 let errors = &mut self.experience.errors;
                 errors.note(job.policy.name, JobStage::Early, made, prediction, now);

@@ -7,6 +7,7 @@ use common::job::Rules;
 use common::{HostId, IdSet, JobId, Span, TaskId};
 use scheduler::Event;
 use scheduler::event::{Bag, EarlierRun, RestoredProgress};
+use scheduler::experience::JobStage;
 
 use super::world::{World, s};
 
@@ -509,4 +510,67 @@ fn the_time_left_by_reported_progress_shrinks_between_two_heartbeats() {
         (at_first_s - 60.0..at_first_s - 40.0).contains(&later_s),
         "{at_first_s} s, and {later_s} s 50 s later"
     );
+}
+
+/// The number of predictions of jobs' ends, early on, whose outcome was noted.
+fn judged(w: &World) -> usize {
+    let errors = w.scheduler.experience().errors;
+    errors.of("deskgrid", JobStage::Early).len()
+}
+
+/// The host does what it has in its ten seconds.
+fn does_one(w: &mut World, host: HostId) {
+    let attempt = w.attempt_on(host);
+    w.moves(host, Phase::Running);
+    w.pass(s(10));
+    w.ends(host, attempt, Outcome::Succeeded, s(10));
+}
+
+#[test]
+fn predictions_for_tasks_that_were_cancelled_or_retried_by_hand_teach_nothing() {
+    let ten = |changes: &[Event]| {
+        let mut w = World::new();
+        let host = w.host(1).joins();
+        let job = w.job(10).estimate(s(10)).submit();
+        assert_eq!(job, JobId(1));
+        does_one(&mut w, host);
+        w.fails(host, w.attempt_on(host));
+        for event in changes {
+            w.send(event.clone());
+        }
+        while !w.books(host).is_empty() {
+            does_one(&mut w, host);
+        }
+        assert!(w.job_state(job).settled());
+        judged(&w)
+    };
+    let job = JobId(1);
+    let cancelled = Event::JobCancelled {
+        job,
+        tasks: Some(IdSet::from_range(5, 10)),
+    };
+    let retried = Event::JobRetried {
+        job,
+        tasks: IdSet::from_range(2, 2),
+    };
+    assert_eq!(ten(&[]), 1);
+    assert_eq!(ten(&[cancelled]), 0);
+    assert_eq!(ten(&[retried]), 0);
+}
+
+#[test]
+fn what_was_predicted_of_a_job_is_judged_once_although_results_are_lost_later() {
+    let mut w = World::new();
+    let host = w.host(1).joins();
+    let job = w.job(4).estimate(s(10)).submit();
+    while !w.books(host).is_empty() {
+        does_one(&mut w, host);
+    }
+    assert_eq!(judged(&w), 1);
+
+    let tasks = vec![(1, 1)];
+    w.send(Event::ResultsGone { job, tasks });
+    does_one(&mut w, host);
+    assert!(w.job_state(job).settled());
+    assert_eq!(judged(&w), 1);
 }

@@ -198,6 +198,47 @@ fn a_promise_of_which_no_more_is_known_than_its_deadline_teaches_nothing() {
     assert!(errors.len() == 1 && errors[0] > 1.0, "{errors:?}");
 }
 
+#[test]
+fn a_promise_for_tasks_that_were_cancelled_teaches_nothing() {
+    let mut world = world();
+    let host = world.host(1).joins();
+    let job = world.job(3).policy("CALENDAR").estimates(&[10, 10, 10]);
+    let job = job.deadline(1_000).submit();
+    world.send(Event::JobCancelled {
+        job,
+        tasks: Some(IdSet::from_range(2, 3)),
+    });
+    world.now = world.now + s(10);
+    world.succeeds(host, world.attempt_on(host));
+    assert!(world.job_state(job).settled());
+    assert_eq!(noted(&world), [0.0; 0]);
+}
+
+#[test]
+fn a_broken_promise_is_not_judged_by_tasks_that_are_retried_by_hand() {
+    for retries in [false, true] {
+        let mut world = world();
+        let host = world.host(1).joins();
+        let job = world.job(2).policy("PROMISE:inflated=no:policing=off");
+        let job = job.estimates(&[1, 1]).deadline(20).submit();
+        world.fails(host, world.attempt_on(host));
+        world.now = world.now + s(21);
+        world.send(Event::Tick);
+        if retries {
+            world.send(Event::JobRetried {
+                job,
+                tasks: IdSet::from_range(1, 1),
+            });
+        }
+
+        world.work_off();
+        assert!(world.job_state(job).settled());
+        let experience = world.scheduler.experience();
+        let errors = experience.errors.of("PROMISE", JobStage::Early);
+        assert_eq!(errors.len(), usize::from(!retries), "{errors:?}");
+    }
+}
+
 /// A host that runs the first of a bag's three tasks, each estimated at a second, beyond the bag's
 /// deadline, with a plain job of higher priority behind it.
 fn late(policy: &str) -> (World, HostId, [JobId; 2]) {
