@@ -82,7 +82,18 @@ fn account(db: &Db, job: JobId, submitted: Time) -> Result<Account, StoreError> 
     Ok(account)
 }
 
-/// The account of those tasks of a job that were tried, up to the task `last`.
+/// The sums over the attempts of each task: its CPU time; the end and the run time of a result that counts
+/// by itself; the end of the last result that was compared, and the run time of the one that counts since
+/// enough others agree. As in `reader::finished_tasks`, other results count for nothing.
+const TRIED: &str = "SELECT task, CAST(SUM(cpu) AS BIGINT),
+    MIN(CASE WHEN state = 'finished' AND (verdict IS NULL OR verdict LIKE 'alone %') THEN ended END),
+    MIN(CASE WHEN state = 'finished' AND (verdict IS NULL OR verdict LIKE 'alone %') THEN ran END),
+    MAX(CASE WHEN state = 'finished' AND (verdict LIKE 'agreed %' OR verdict LIKE 'differed %') THEN ended END),
+    MAX(CASE WHEN state = 'finished' AND verdict = 'agreed ' || number THEN ran END)
+    FROM attempt WHERE job = $1 AND task <= $2 GROUP BY task ORDER BY task";
+
+/// The account of those tasks of a job that were tried, up to the task `last`. A task whose results were
+/// compared was executed when the last of them came.
 pub(super) fn tried(
     db: &Db,
     job: JobId,
@@ -90,24 +101,26 @@ pub(super) fn tried(
     disclosure: Option<&Disclosure>,
     last: u32,
 ) -> Result<Account, StoreError> {
-    let sql =
-        "SELECT task, CAST(SUM(cpu) AS BIGINT), MIN(CASE WHEN state = 'finished' THEN ended END),
-         MIN(CASE WHEN state = 'finished' THEN ran END) FROM attempt WHERE job = $1 AND task <= $2
-         GROUP BY task ORDER BY task";
     let mut account = Account::default();
     let span = |micros: i64| Span(micros.max(0) as u64);
 
-    db.each(sql, values![job.0, last], |row| {
+    db.each(TRIED, values![job.0, last], |row| {
         let task: u32 = row.get(0)?;
+        let agreed: Option<i64> = row.get(5)?;
+        let [executed, service]: [Option<i64>; 2] = if agreed.is_some() {
+            [row.get(4)?, agreed]
+        } else {
+            [row.get(2)?, row.get(3)?]
+        };
         let requested = match disclosure {
             None => Some(submitted),
             Some(disclosure) => disclosure.requested(task),
         };
         account.add(&LedgerEntry {
             used: span(row.get(1)?),
-            service: row.get::<Option<i64>>(3)?.map_or(Span::ZERO, span),
+            service: service.map_or(Span::ZERO, span),
             requested,
-            executed: row.get::<Option<i64>>(2)?.map(time),
+            executed: executed.map(time),
         });
         Ok(())
     })?;
@@ -253,5 +266,67 @@ impl Writer {
         let sql = "INSERT INTO account (\"user\", sums) VALUES ($1, $2)
                    ON CONFLICT (\"user\") DO UPDATE SET sums = excluded.sums";
         self.change(sql, values![user, to_postcard(&sum)?])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use common::view::AttemptState;
+    use scheduler::effect::Judgement;
+
+    use super::super::tests::{add_job, attempt, completion, open, spec, start};
+    use super::*;
+
+    /// The results of the tasks, each with its number, the second at which it came, the seconds that it
+    /// ran for, and what was thought of it.
+    type Results<'a> = &'a [(u32, u64, u64, Option<Judgement>)];
+
+    /// The account of a job, submitted at the start, of one task that has these results.
+    fn account_of(results: Results<'_>) -> Account {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = open(&dir);
+        let job = add_job(&mut store, 1, &spec(1));
+        for (number, came_s, ran_s, judgement) in results {
+            let id = attempt(job, 1, *number);
+            let mut left = completion(id, 7);
+            left.ran = Span::from_secs(*ran_s);
+            left.cpu = Span::from_secs(1);
+            start(&mut store, id);
+            let at = Time(Span::from_secs(*came_s).0);
+            let finished = AttemptState::Finished;
+            store.attempt_result(&left, finished, at).unwrap();
+            if let Some(judgement) = judgement {
+                store.judged(id, *judgement).unwrap();
+            }
+        }
+        tried(store.db(), job, Time(0), None, u32::MAX).unwrap()
+    }
+
+    #[test]
+    fn a_wait_for_results_that_are_compared_ends_with_the_last_of_them() {
+        use Judgement::{Agreed, Differed};
+        let results = [
+            (1, 10, 2, Some(Differed(2))),
+            (2, 20, 4, Some(Agreed(2))),
+            (3, 40, 8, Some(Agreed(2))),
+        ];
+        let account = account_of(&results);
+        assert_eq!((account.tasks, account.finished), (1, 1));
+        assert!((account.response.sum - 40.0).abs() < 1e-6);
+        assert!((account.slowdown.sum - 10.0).abs() < 1e-6);
+        assert!((account.used_s - 3.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn results_that_count_for_nothing_finish_no_task_in_its_account() {
+        let open = Some(Judgement::Open(2));
+        let account = account_of(&[(1, 10, 2, open), (2, 20, 4, open)]);
+        assert_eq!((account.tasks, account.finished), (1, 0));
+        assert!((account.used_s - 2.0).abs() < 1e-6);
+        for judgement in [None, Some(Judgement::Alone(10))] {
+            let account = account_of(&[(1, 10, 2, judgement)]);
+            assert_eq!(account.finished, 1);
+            assert!((account.response.sum - 10.0).abs() < 1e-6);
+        }
     }
 }
