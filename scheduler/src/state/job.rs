@@ -33,11 +33,11 @@ use crate::state::host::{Host, Hosts};
 use crate::state::memory::HeldMemory;
 use crate::state::pool::PoolId;
 use crate::state::promise::{Promise, Slack};
-use crate::state::question::{OpenVotes, mark};
+use crate::state::question::{ComparedTasks, OpenVotes, mark};
 use crate::state::queue::{QueueSums, line_up, move_to};
 use crate::state::scene::Scene;
 use crate::state::settings::Settings;
-use crate::state::shares::Shares;
+use crate::state::shares::{JobUse, Shares};
 use crate::state::speculation::{Speculation, Speculator};
 use crate::state::terms::Stack;
 use crate::state::wishes::{Wish, Wishes};
@@ -73,8 +73,8 @@ pub(crate) struct Job {
     pub(crate) records: Dense<u32, TaskRecord>,
     /// The number of tasks whose live attempts are all suspended.
     suspended: u64,
-    /// The number of tasks without a live attempt of which a result is being compared.
-    compared: u64,
+    /// The tasks whose results are compared, if it has a quorum.
+    pub(super) compared: ComparedTasks,
     /// Copies that the policy would start if it had a free slot.
     pub(crate) wishes: Wishes,
     /// The times at which running attempts are to be copied if their tasks are not done, with task
@@ -120,8 +120,8 @@ pub(crate) struct Job {
     pub(crate) open: bool,
     /// The number of its user, where users share.
     pub(crate) user: u32,
-    /// The number of its running tasks, as counted in its user's share.
-    pub(crate) shared: u64,
+    /// What its running tasks take, as counted in its user's share.
+    pub(crate) shared: JobUse,
     in_line: bool,
     in_copy_line: bool,
     /// Whether it stands in no queue, since no known host meets its needs.
@@ -325,7 +325,7 @@ impl Job {
             requeued: IdSet::new(),
             records: Dense::default(),
             suspended: 0,
-            compared: 0,
+            compared: ComparedTasks::default(),
             wishes: Wishes::default(),
             timeouts: BTreeSet::new(),
             reports_progress: false,
@@ -349,7 +349,7 @@ impl Job {
             after: Waits::default(),
             open: false,
             user: 0,
-            shared: 0,
+            shared: JobUse::default(),
             in_line: false,
             in_copy_line: false,
             parked: false,
@@ -517,7 +517,7 @@ impl Job {
     /// Returns the number of tasks with an attempt that is not suspended.
     pub(crate) fn running(&self) -> u64 {
         let begun = self.records.len() as u64 - self.requeued.len();
-        begun.saturating_sub(self.suspended + self.compared)
+        begun.saturating_sub(self.suspended + self.compared.pending)
     }
 
     pub(crate) fn task_state(&self, index: u32) -> Option<TaskState> {
@@ -704,9 +704,8 @@ impl Job {
         let waits = self.requeued.contains(index);
         let still = |copy: &LiveCopy| copy.suspended;
         let suspended = !waits && !record.live.is_empty() && record.live.iter().all(still);
-        let compared = record.live.is_empty() && record.compares();
         mark(&mut record.suspended, suspended, &mut self.suspended);
-        mark(&mut record.compared, compared, &mut self.compared);
+        self.compared.count(record);
 
         if self.rules.quorum.compares() {
             return self.want_results(index, max_copies);
@@ -746,7 +745,7 @@ impl Job {
         let record = self.records.remove(&index)?;
         self.requeued.remove(index);
         self.suspended -= u64::from(record.suspended);
-        self.compared -= u64::from(record.compared);
+        self.compared.leave(&record);
         self.wishes.remove(index);
         self.stir();
         Some(record)

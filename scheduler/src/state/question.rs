@@ -10,6 +10,39 @@ pub(crate) struct OpenVotes {
     pub(crate) ballot: Ballot,
     /// The number of results that must agree; 1 where the host's result is believed alone.
     pub(crate) wanted: u32,
+    /// The number of live attempts that are not suspended, as counted in `ComparedTasks`.
+    running: u64,
+}
+
+/// The unsettled tasks of a job whose results are compared, as far as they are counted.
+#[derive(Debug, Default)]
+pub(crate) struct ComparedTasks {
+    /// The number of tasks without a live attempt of which a result is being compared.
+    pub(super) pending: u64,
+    /// The number of live attempts that are not suspended.
+    pub(super) running: u64,
+}
+
+impl ComparedTasks {
+    /// Counts a task anew whose live attempts or results changed.
+    pub(super) fn count(&mut self, record: &mut TaskRecord) {
+        let pending = record.live.is_empty() && record.compares();
+        mark(&mut record.compared, pending, &mut self.pending);
+
+        if let Some(question) = &mut record.question {
+            let running = record.live.iter().filter(|copy| !copy.suspended);
+            let running = running.count() as u64;
+            let before = std::mem::replace(&mut question.running, running);
+            self.running = self.running + running - before;
+        }
+    }
+
+    /// Leaves out a task that is about to be settled.
+    pub(super) fn leave(&mut self, record: &TaskRecord) {
+        self.pending -= u64::from(record.compared);
+        let question = record.question.as_ref();
+        self.running -= question.map_or(0, |question| question.running);
+    }
 }
 
 impl TaskRecord {

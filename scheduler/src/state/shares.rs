@@ -2,7 +2,8 @@
 //! running tasks counted, goes first. The order of one user's jobs, by priority, lives in
 //! `crate::policy::ordering`.
 //!
-//! A running task takes a slot, or as many as the processors that it needs. Recent use is a user's
+//! A running task takes a slot, or as many as the processors that it needs; where results are compared,
+//! each of its attempts does. Recent use is a user's
 //! average number of slots, weighted so that what lies one half-life back counts half (as the user
 //! priority of HTCondor does). With `r` slots taken the average `a` after `t` is
 //! `r + (a - r) 2^(-t / half-life)`. A user's claim is `(a + r) / weight`: the slots taken now
@@ -43,6 +44,15 @@ impl Default for Sharing {
             most_running_each: None,
         }
     }
+}
+
+/// What the running tasks of a job take.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct JobUse {
+    /// The number of these tasks.
+    pub(crate) running: u64,
+    /// The number of slots that they take.
+    pub(crate) slots: u64,
 }
 
 /// The recent use of all users. Without [`Sharing`] all jobs count as one user's, and nothing is
@@ -174,21 +184,20 @@ impl Shares {
         number
     }
 
-    /// Notes that `running` tasks of a user's job run, in place of `before`, each on so many slots.
-    pub(crate) fn note(&mut self, number: u32, before: u64, running: u64, slots: u32) {
+    /// Notes what the tasks of a user's job take, in place of `before`.
+    pub(crate) fn note(&mut self, number: u32, before: JobUse, taken: JobUse) {
         let half_life = self.half_life();
         let now = self.now;
         let Some(user) = self.users.get_mut(number as usize) else {
             return;
         };
-        if user.most.is_some() && running > before {
+        if user.most.is_some() && taken.running > before.running {
             self.woken.insert(number);
         }
         user.average = user.average_at(now, half_life);
         user.at = user.at.max(now);
-        user.running = (user.running + running).saturating_sub(before);
-        let slots = u64::from(slots);
-        user.slots = (user.slots + running * slots).saturating_sub(before * slots);
+        user.running = (user.running + taken.running).saturating_sub(before.running);
+        user.slots = (user.slots + taken.slots).saturating_sub(before.slots);
     }
 
     /// Returns a user's recent use.
@@ -518,15 +527,20 @@ impl Lines {
         })
     }
 
-    /// Updates the use of the job's user after tasks of it started, as if after each of them.
+    /// Updates the use of the job's user after tasks of it started, as if after each of them. Where
+    /// results are compared, a task has several attempts, and `share` counts them.
     pub(crate) fn share_each(&mut self, job: &mut Job) {
-        if !self.shares.on() {
+        if !self.shares.on() || job.rules.quorum.compares() {
             return;
         }
-        let slots = job.demand.cores.max(1);
-        for before in job.shared..job.running() {
-            self.shares.note(job.user, before, before + 1, slots);
-            job.shared = before + 1;
+        let slots = u64::from(job.demand.cores.max(1));
+        while job.shared.running < job.running() {
+            let taken = JobUse {
+                running: job.shared.running + 1,
+                slots: job.shared.slots + slots,
+            };
+            self.shares.note(job.user, job.shared, taken);
+            job.shared = taken;
         }
     }
 
@@ -535,12 +549,27 @@ impl Lines {
         if !self.shares.on() {
             return;
         }
-        let running = job.running();
-        let before = std::mem::replace(&mut job.shared, running);
-        if before != running {
-            self.shares
-                .note(job.user, before, running, job.demand.cores.max(1));
+        let taken = job.takes_now();
+        let before = std::mem::replace(&mut job.shared, taken);
+        if before != taken {
+            self.shares.note(job.user, before, taken);
         }
+    }
+}
+
+impl Job {
+    /// Returns what its running tasks take: a slot each, and where results are compared one for each
+    /// attempt that is not suspended.
+    fn takes_now(&self) -> JobUse {
+        let running = self.running();
+        let compares = self.rules.quorum.compares();
+        let attempts = if compares {
+            self.compared.running
+        } else {
+            running
+        };
+        let slots = attempts * u64::from(self.demand.cores.max(1));
+        JobUse { running, slots }
     }
 }
 

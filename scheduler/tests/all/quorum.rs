@@ -700,11 +700,69 @@ fn tasks_whose_results_are_compared_take_nothing_of_their_users_bound_and_share(
     }
     assert_eq!(tasks(&court), BTreeSet::from([3, 4]));
     assert_eq!(court.asked.len(), 2);
-    assert_eq!(court.scheduler.user_shares(court.now)[0].slots, 2);
+    assert_eq!(court.live.len(), 4);
+    assert_eq!(court.scheduler.user_shares(court.now)[0].slots, 4);
 
     court.prompt = true;
     court.run(|_, _| TRUTH);
     assert_eq!((court.state(), court.wrong()), (JobState::Finished, 0));
+}
+
+#[test]
+fn users_have_equally_many_slots_though_one_has_each_task_done_several_times() {
+    let settings = Settings {
+        sharing: Some(Sharing::default()),
+        ..Settings::default()
+    };
+    let mut scheduler = Scheduler::new(settings, Incarnation(1));
+    let mut live: BTreeMap<JobId, u64> = BTreeMap::new();
+    let now = Time(1_000_000);
+    let mut send = |event| {
+        let mut effects = Vec::new();
+        scheduler.step(now, event, &mut effects);
+        for effect in effects {
+            if let Effect::Start { attempt, .. } = effect {
+                *live.entry(attempt.task.job).or_default() += 1;
+            }
+        }
+    };
+    for (job, user, size) in [(1, "ann", 3), (2, "ben", 1)] {
+        let quorum = Quorum {
+            size,
+            adaptive: false,
+            compare: Compare::Bytes,
+        };
+        let rules = Rules {
+            quorum,
+            ..Rules::default()
+        };
+        let mut bag = Bag::new(IdSet::from_range(1, 100), rules);
+        user.clone_into(&mut bag.terms.estimator.user);
+        send(Event::JobSubmitted {
+            job: JobId(job),
+            bag: Box::new(bag),
+            tested: None,
+        });
+    }
+    for host in (1..=12).map(HostId) {
+        send(Event::HostStanding {
+            host,
+            party: host,
+            valid: 0,
+        });
+        send(Event::HostJoined {
+            host,
+            slots: 1,
+            speed: Speed::REFERENCE,
+            status: OwnerState::Away.into(),
+            held: Vec::new(),
+        });
+    }
+
+    assert_eq!(live, BTreeMap::from([(JobId(1), 6), (JobId(2), 6)]));
+    let shares = scheduler.user_shares(now);
+    let slots: Vec<u64> = shares.iter().map(|share| share.slots).collect();
+    assert_eq!(slots, [6, 6]);
 }
 
 #[test]
