@@ -11,11 +11,12 @@ use crate::handlers::dispatch::Starter;
 use crate::handlers::jobs::MAX_NUMBER;
 use crate::policy::replication::{CopyPurpose, Urgency};
 use crate::policy::trust::{MOST_RESULTS, TRUSTED_FROM, audited};
-use crate::protocol::effect::{CopyReason, Effect, EndReason, Judgement, Settled};
+use crate::protocol::effect::{CopyReason, Effect, EndReason, Judgement, Settled, StartReason};
 use crate::protocol::event::RestoredProgress;
 use crate::state::blame::UNSTARTED;
 use crate::state::host::Hosts;
 use crate::state::job::{Job, TaskRecord};
+use crate::state::opinions::{OpinionWait, Owners};
 use crate::state::question::OpenVotes;
 use crate::state::scheduler::Scheduler;
 use crate::state::wishes::Wish;
@@ -146,13 +147,22 @@ impl Job {
 
     /// Returns the parties that have results or live attempts of a task; `None` where that is not all that keeps it from
     /// hosts.
-    fn owners_with(&self, index: u32, hosts: &Hosts) -> Option<BTreeSet<HostId>> {
+    fn owners_with(&self, index: u32, hosts: &Hosts) -> Option<Owners> {
         let record = self.records.get(&index)?;
         let questions = record.question.iter();
         let results = questions.flat_map(|question| question.ballot.votes());
         let live = record.live.iter().map(|copy| hosts.party(copy.host));
         let owners = results.map(|vote| vote.party).chain(live).collect();
         (!self.blame.keeps(index)).then_some(owners)
+    }
+
+    /// Returns how a task waits for another result.
+    fn opinion_wait(&self, index: u32, hosts: &Hosts) -> OpinionWait {
+        if !self.requeued.contains(index) {
+            return OpinionWait::Not;
+        }
+        let owners = self.owners_with(index, hosts);
+        owners.map_or(OpinionWait::Apart, OpinionWait::Behind)
     }
 
     /// Returns the waiting tasks that have results, and the tasks that want results beside those of
@@ -226,38 +236,8 @@ impl Starter<'_> {
     /// attempts that it wants. The job's policy proposes the hosts.
     pub(crate) fn place_for_quorum(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
         self.prepare(job);
-        for (index, class, _) in job.wishes.all() {
-            if class == CopyPurpose::Primary
-                && !self.hosts.index.all.ready.is_empty()
-                && self.quota > 0
-            {
-                self.place_wanted(job, index, fx);
-            }
-        }
-
-        // Where a task found no host, no other one does of which the same owners have results: hosts only fill up here.
-        let mut refused: BTreeSet<BTreeSet<HostId>> = BTreeSet::new();
-        for index in job.requeued.clone().iter() {
-            if self.hosts.index.all.ready.is_empty() || self.quota == 0 {
-                return;
-            }
-
-            let owners = job.owners_with(index, self.hosts);
-            if owners.as_ref().is_some_and(|same| refused.contains(same)) {
-                continue;
-            }
-            let Some(host) = self.proposed(job, index) else {
-                refused.extend(owners);
-                continue;
-            };
-            let why = job.records.get(&index).map_or(
-                crate::protocol::effect::StartReason::First,
-                TaskRecord::start_reason,
-            );
-            job.requeued.remove(index);
-            self.start(job, index, host, why, fx);
-            self.place_wanted(job, index, fx);
-        }
+        self.place_wishes(job, fx);
+        self.place_opinions(job, fx);
 
         while self.quota > 0
             && let Some(index) = job.fresh.first()
@@ -269,6 +249,61 @@ impl Starter<'_> {
         }
     }
 
+    /// Starts attempts that begun tasks want. Where a task found no host, no other one does of which the
+    /// same owners have results or attempts: hosts only fill up here.
+    fn place_wishes(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
+        if self.is_done() {
+            return;
+        }
+
+        let mut refused: BTreeSet<Owners> = BTreeSet::new();
+        for (index, class, _) in job.wishes.all() {
+            if class != CopyPurpose::Primary || self.is_done() {
+                continue;
+            }
+            let owners = job.owners_with(index, self.hosts);
+            let hopeless = owners.as_ref().is_some_and(|same| refused.contains(same));
+            if !hopeless && !self.place_wanted(job, index, fx) {
+                refused.extend(owners);
+            }
+        }
+    }
+
+    /// Starts waiting tasks that had attempts, each with all the attempts that it wants.
+    fn place_opinions(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
+        if self.is_done() || job.requeued.is_empty() {
+            return;
+        }
+
+        let mut opinions = std::mem::take(&mut job.compared.opinions);
+        let mut line = opinions.line_up(&|index| job.opinion_wait(index, self.hosts));
+        while !self.is_done() {
+            let look = |index| job.opinion_wait(index, self.hosts);
+            let Some((index, group)) = opinions.next(&mut line, &look) else {
+                break;
+            };
+            let Some(host) = self.proposed(job, index) else {
+                line.refuse(group);
+                continue;
+            };
+
+            let record = job.records.get(&index);
+            let why = record.map_or(StartReason::First, TaskRecord::start_reason);
+            opinions.take((index, group), &mut line);
+            job.requeued.remove(index);
+            self.start(job, index, host, why, fx);
+            self.place_wanted(job, index, fx);
+        }
+
+        opinions.absorb(&job.compared.opinions);
+        job.compared.opinions = opinions;
+    }
+
+    /// Whether no further attempt may start now.
+    fn is_done(&self) -> bool {
+        self.hosts.index.all.ready.is_empty() || self.quota == 0
+    }
+
     /// Returns the ready host that the job's policy proposes for a task.
     fn proposed(&self, job: &Job, index: u32) -> Option<HostId> {
         let scene = self.scene(job);
@@ -277,17 +312,21 @@ impl Starter<'_> {
             .propose(&scene, &job.plan, |host| scene.may_run(index, host))
     }
 
-    /// Starts the attempts that a task wants, as far as hosts of other owners are ready.
-    fn place_wanted(&mut self, job: &mut Job, index: u32, fx: &mut Vec<Effect>) {
+    /// Starts the attempts that a task wants, as far as hosts of other owners are ready. Returns whether one
+    /// started.
+    fn place_wanted(&mut self, job: &mut Job, index: u32, fx: &mut Vec<Effect>) -> bool {
+        let mut any = false;
         while let Some(wish) = job.wishes.of(index)
             && let Some(host) = self.proposed(job, index)
         {
             job.wishes.remove(index);
-            let why = crate::protocol::effect::StartReason::Duplicate(wish.of, wish.why);
+            let why = StartReason::Duplicate(wish.of, wish.why);
             if self.start(job, index, host, why, fx).is_none() {
-                return;
+                break;
             }
+            any = true;
         }
+        any
     }
 }
 
@@ -302,12 +341,15 @@ impl Scheduler {
         }
 
         let compared = (self.jobs.table.values_mut()).filter(|job| job.rules.quorum.compares());
-        for record in compared.flat_map(|job| job.records.values_mut()) {
-            if let Some(question) = &mut record.question
-                && question.ballot.reown(host, party)
-            {
-                let first = question.ballot.votes().first();
-                self.reowned.extend(first.map(|vote| vote.attempt.task));
+        for job in compared {
+            job.compared.opinions.mix();
+            for record in job.records.values_mut() {
+                if let Some(question) = &mut record.question
+                    && question.ballot.reown(host, party)
+                {
+                    let first = question.ballot.votes().first();
+                    self.reowned.extend(first.map(|vote| vote.attempt.task));
+                }
             }
         }
     }
@@ -542,7 +584,7 @@ impl Scheduler {
             question.wanted = size;
             question.ballot.add(attempt, host, party);
             job.records.insert(index, record);
-            job.requeued.insert(index);
+            job.wait_again(index);
             fx.push(Effect::Judged {
                 host,
                 attempt,

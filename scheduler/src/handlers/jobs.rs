@@ -319,7 +319,7 @@ impl Scheduler {
         }
 
         if record.live.is_empty() {
-            job.requeued.insert(tried.task);
+            job.wait_again(tried.task);
         }
 
         job.records.insert(tried.task, record);
@@ -430,7 +430,7 @@ impl Scheduler {
         {
             job.records
                 .insert(*index, TaskRecord::reborn((*number).min(MAX_NUMBER), false));
-            job.requeued.insert(*index);
+            job.wait_again(*index);
             gone.insert(*index);
         }
 

@@ -62,7 +62,7 @@ impl Job {
                 self.numbers.remove(&index);
                 let record = TaskRecord::reborn(number, failed.contains(index));
                 self.records.insert(index, record);
-                self.requeued.insert(index);
+                self.wait_again(index);
             }
         }
         self.fresh.union_with(&untried);

@@ -91,6 +91,11 @@ impl Scheduler {
             "{task:?} is counted as compared"
         );
 
+        if waits && job.rules.quorum.compares() {
+            let listed = job.compared.opinions.has(task.index);
+            debug_assert!(listed, "{task:?} waits, and is not listed");
+        }
+
         let most = self.settings.max_copies.max(job.rules.quorum.size) as usize;
         debug_assert!(
             job.gang.is_some() || record.live.len() <= most,

@@ -74,7 +74,7 @@ pub(crate) struct Job {
     /// The number of tasks whose live attempts are all suspended.
     suspended: u64,
     /// The tasks whose results are compared, if it has a quorum.
-    pub(super) compared: ComparedTasks,
+    pub(crate) compared: ComparedTasks,
     /// Copies that the policy would start if it had a free slot.
     pub(crate) wishes: Wishes,
     /// The times at which running attempts are to be copied if their tasks are not done, with task
@@ -630,7 +630,7 @@ impl Job {
                 self.records.remove(&index);
                 self.fresh.insert(index);
             }
-            Some(_) => drop(self.requeued.insert(index)),
+            Some(_) => self.wait_again(index),
         }
     }
 
@@ -864,7 +864,7 @@ impl Job {
             if record.compares() {
                 return;
             }
-            self.requeued.insert(index);
+            self.wait_again(index);
             self.wishes.remove(index);
         }
         if let Some(gang) = &mut self.gang {

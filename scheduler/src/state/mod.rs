@@ -4,7 +4,7 @@
 //! - [`job`] and [`host`] are the books of each; `books`, `queue`, `ready`, `fleet`, `shares`,
 //!   `preemptible`, `pool` are indices over them, updated whenever an entry changes; `room` counts
 //!   what a host has left.
-//! - `promise`, `after`, `gang`, `speculation`, `question`, `blame`, `memory`, `owner_hours`, `terms`, `small_work`
+//! - `promise`, `after`, `gang`, `speculation`, `question`, `opinions`, `blame`, `memory`, `owner_hours`, `terms`, `small_work`
 //!   hold the data of the features of similar names, with the functions of one job or one host.
 //!
 //! Every change of a job or a host goes through their methods, so that every index stays true.
@@ -21,6 +21,7 @@ pub(crate) mod gang;
 pub(crate) mod host;
 pub(crate) mod job;
 pub(crate) mod memory;
+pub(crate) mod opinions;
 pub(crate) mod owner_hours;
 pub(crate) mod pool;
 pub(crate) mod preemptible;

@@ -1,7 +1,8 @@
 //! The votes on a task whose results are compared (quorum).
 
 use crate::policy::trust::Ballot;
-use crate::state::job::TaskRecord;
+use crate::state::job::{Job, TaskRecord};
+use crate::state::opinions::WaitingOpinions;
 
 /// The votes on an unsettled task.
 #[derive(Debug, Default)]
@@ -21,6 +22,8 @@ pub(crate) struct ComparedTasks {
     pub(super) pending: u64,
     /// The number of live attempts that are not suspended.
     pub(super) running: u64,
+    /// Those that wait for another result.
+    pub(crate) opinions: WaitingOpinions,
 }
 
 impl ComparedTasks {
@@ -51,6 +54,16 @@ impl TaskRecord {
         self.question
             .as_ref()
             .is_some_and(|question| question.ballot.pending() > 0)
+    }
+}
+
+impl Job {
+    /// Lets a task without live attempts wait again; it has a `TaskRecord`.
+    pub(crate) fn wait_again(&mut self, index: u32) {
+        self.requeued.insert(index);
+        if self.rules.quorum.compares() {
+            self.compared.opinions.note(index);
+        }
     }
 }
 
