@@ -5,6 +5,7 @@
 //! done under rules without chance and with [`KillOccasion::Needed`], for jobs whose policy expects
 //! an overdue attempt to go on (`calibrated`). The calendar of `admission` says who would be late.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 use common::{AttemptId, JobId, Span, Time};
@@ -133,6 +134,12 @@ impl Scheduler {
         };
         let all = self.expected(reckoning, &BTreeSet::new());
         let late = all.iter().filter(|row| row.finish > row.deadline);
+        // Where none of them is its own, one calendar without all of them tells what each can hope for.
+        let own: BTreeSet<JobId> = spare.iter().map(|one| one.attempt.task.job).collect();
+        let saved = OnceCell::new();
+        let all_saved = || saved.get_or_init(|| self.in_time_without(&spare, reckoning));
+        let hopes = |row: &&Expected| own.contains(&row.job) || all_saved().contains(&row.job);
+        let late = late.filter(hopes);
         let chosen = late.map(|row| (row.job, self.chosen_for(row, reckoning, &spare)));
         if let Some((id, chosen)) = chosen.filter_map(|(id, found)| Some((id, found?))).next() {
             self.kill(&chosen, id, fx);
@@ -154,6 +161,14 @@ impl Scheduler {
         let mut spare = self.victims(self.now, KillOccasion::Needed);
         spare.retain(|victim| self.overrun_of(victim.attempt) <= self.now);
         spare
+    }
+
+    /// Returns the jobs that would be in time without all of these attempts.
+    fn in_time_without(&self, spare: &[Victim], reckoning: Reckoning) -> BTreeSet<JobId> {
+        let without = spare.iter().map(|victim| victim.attempt).collect();
+        let all = self.expected(reckoning, &without);
+        let in_time = all.iter().filter(|row| row.finish <= row.deadline);
+        in_time.map(|row| row.job).collect()
     }
 
     /// Returns the fewest of these attempts without which the job would be in time; `None` if it
