@@ -95,6 +95,10 @@ impl Scheduler {
             let listed = job.compared.opinions.has(task.index);
             debug_assert!(listed, "{task:?} waits, and is not listed");
         }
+        if let Some(speculation) = job.speculation.as_ref().filter(|_| waits) {
+            let listed = speculation.lists_again(task.index);
+            debug_assert!(listed, "{task:?} waits, and is in no line");
+        }
 
         let most = self.settings.max_copies.max(job.rules.quorum.size) as usize;
         debug_assert!(

@@ -710,6 +710,9 @@ impl Job {
         if self.rules.quorum.compares() {
             return self.want_results(index, max_copies);
         }
+        if waits {
+            self.wait_again(index);
+        }
 
         // A rank of a gang cannot have a copy.
         let Some(record) = self.records.at_mut(&index).filter(|_| self.gang.is_none()) else {

@@ -63,6 +63,8 @@ impl Job {
         self.requeued.insert(index);
         if self.rules.quorum.compares() {
             self.compared.opinions.note(index);
+        } else if let Some(speculation) = &mut self.speculation {
+            speculation.note_again(index);
         }
     }
 }

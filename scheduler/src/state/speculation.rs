@@ -66,6 +66,8 @@ pub(crate) struct Speculation {
     line: VecDeque<(u64, IdSet)>,
     /// The same with their work, if each task has its own estimate and the order depends on work.
     sized: Option<BTreeSet<(Span, u64, u32)>>,
+    /// Such tasks that wait after an attempt.
+    again: TriedTasks,
     /// The work left of tasks that were preempted and kept their state.
     pub(crate) left: BTreeMap<u32, Span>,
     arrival: u64,
@@ -76,6 +78,18 @@ pub(crate) struct Speculation {
     before: u32,
     /// Whether unrequested tasks may not start, since the user's share of stored output is full.
     full: bool,
+}
+
+/// Waiting tasks that count as requested and had attempts. Those that are in other places by now, or do not
+/// wait, are let go of when it is their turn.
+#[derive(Debug, Default)]
+struct TriedTasks {
+    /// Tasks that may wait anew, or in another place, and are in no line yet.
+    noted: IdSet,
+    /// Those that take as long as others of the job, where the order depends on work at all: by place.
+    alike: BTreeSet<(u64, u32)>,
+    /// Those whose own work is known, and the order depends on it: by work and place.
+    sized: BTreeSet<(Span, u64, u32)>,
 }
 
 /// A task and the keys of its turn.
@@ -100,6 +114,7 @@ impl Speculation {
             places: BTreeMap::new(),
             line: VecDeque::new(),
             sized,
+            again: TriedTasks::default(),
             left: BTreeMap::new(),
             arrival,
             goes_on: Speculator::default().goes_on(),
@@ -151,6 +166,10 @@ impl Speculation {
             self.remove_places(first, last);
             self.places.insert(first, (last, place));
         }
+
+        let mut tried = tasks.clone();
+        tried.subtract(fresh);
+        self.again.noted.union_with(&tried);
 
         let fresh = tasks.intersection(fresh);
         match &mut self.sized {
@@ -242,14 +261,15 @@ impl Speculation {
     }
 
     /// Returns the next waiting task, of those without an attempt (`fresh`) and those with one
-    /// (`tried`).
+    /// (`tried`). `work` tells the work of a task, `own` that which is not the same for all others.
     pub(crate) fn first(
         &mut self,
         fresh: &IdSet,
         tried: &IdSet,
         work: impl Fn(u32) -> Span,
+        own: impl Fn(u32) -> Option<Span>,
     ) -> Option<TaskTurn> {
-        let again = tried.iter().filter(|index| self.urgent(*index));
+        let again = self.first_tried(tried, &own).into_iter().flatten();
         let again = again.map(|index| self.turn(index, self.work_left(index, &work)));
         let again = again.min_by_key(|turn| (turn.key, turn.place, turn.index));
         let new = self
@@ -270,15 +290,89 @@ impl Speculation {
             return urgent;
         }
 
-        let again = tried.iter();
         let next = self.expected();
+        let again = tried.first_beyond(next, &IdSet::new());
+        let again = again.or_else(|| tried.first());
         let new = fresh
             .first_beyond(next, &self.requested)
             .or_else(|| fresh.first_beyond(0, &self.requested));
         let passed = |index: &u32| (*index < next, *index);
-        let index = again.chain(new).min_by_key(passed)?;
+        let index = again.into_iter().chain(new).min_by_key(passed)?;
 
         Some(self.turn(index, Span::ZERO))
+    }
+
+    /// Notes that a task waits again after an attempt.
+    pub(crate) fn note_again(&mut self, index: u32) {
+        self.again.noted.insert(index);
+    }
+
+    /// Returns the work by which a task goes before others of its job, where that is its own.
+    fn own_work(&self, index: u32, own: &impl Fn(u32) -> Option<Span>) -> Option<Span> {
+        let left = self.left.get(&index).copied();
+        let by_work = self.answer.requested == RequestedOrder::Srpt;
+        left.or_else(|| own(index)).filter(|_| by_work)
+    }
+
+    /// Returns the work and place of a task with an attempt, if it waits and counts as requested.
+    fn place_again(
+        &self,
+        index: u32,
+        tried: &IdSet,
+        own: &impl Fn(u32) -> Option<Span>,
+    ) -> Option<(Option<Span>, u64)> {
+        let waits = tried.contains(index) && self.urgent(index);
+        waits.then(|| (self.own_work(index, own), self.place(index)))
+    }
+
+    /// Puts a task with an attempt in line, if it waits and counts as requested.
+    fn line_up_tried(&mut self, index: u32, tried: &IdSet, own: &impl Fn(u32) -> Option<Span>) {
+        match self.place_again(index, tried, own) {
+            Some((Some(work), place)) => {
+                self.again.sized.insert((work, place, index));
+            }
+            Some((None, place)) => {
+                self.again.alike.insert((place, index));
+            }
+            None => {}
+        }
+    }
+
+    /// Returns the first of the tasks with an attempt that count as requested: of those that take as long
+    /// as others, and of those whose own work is known.
+    fn first_tried(
+        &mut self,
+        tried: &IdSet,
+        own: &impl Fn(u32) -> Option<Span>,
+    ) -> [Option<u32>; 2] {
+        for index in std::mem::take(&mut self.again.noted).iter() {
+            self.line_up_tried(index, tried, own);
+        }
+
+        while let Some((place, index)) = self.again.alike.first().copied()
+            && self.place_again(index, tried, own) != Some((None, place))
+        {
+            self.again.alike.pop_first();
+            self.line_up_tried(index, tried, own);
+        }
+        while let Some((work, place, index)) = self.again.sized.first().copied()
+            && self.place_again(index, tried, own) != Some((Some(work), place))
+        {
+            self.again.sized.pop_first();
+            self.line_up_tried(index, tried, own);
+        }
+
+        let alike = self.again.alike.first().map(|(_, index)| *index);
+        let sized = self.again.sized.first().map(|(.., index)| *index);
+        [alike, sized]
+    }
+
+    /// Whether a waiting task with an attempt is in line, if it counts as requested.
+    pub(crate) fn lists_again(&self, index: u32) -> bool {
+        let again = &self.again;
+        let sized = || again.sized.iter().any(|(.., of)| *of == index);
+        let alike = again.alike.contains(&(self.place(index), index));
+        !self.urgent(index) || again.noted.contains(index) || alike || sized()
     }
 
     /// Returns the next task that counts as requested and has had no attempt.
@@ -368,7 +462,9 @@ impl Job {
     /// Returns the next waiting task, where requested and disclosed ones are told apart.
     pub(crate) fn turn(&mut self) -> Option<TaskTurn> {
         let mut speculation = self.speculation.take()?;
-        let first = speculation.first(&self.fresh, &self.requeued, |index| self.work(index));
+        let work = |index| self.work(index);
+        let own = |index| self.stack.estimate(index);
+        let first = speculation.first(&self.fresh, &self.requeued, work, own);
         self.speculation = Some(speculation);
         first
     }
@@ -533,11 +629,90 @@ impl Job {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use proptest::prelude::*;
 
     use super::*;
 
+    #[test]
+    fn of_tried_tasks_that_wait_only_the_first_is_looked_at() {
+        let answer = Batchactive {
+            requested: RequestedOrder::Srpt,
+            disclosed: Disclosed::Fcfs,
+        };
+        let all = IdSet::from_range(1, 20_000);
+        let mut speculation = Speculation::new(answer, &all, 0, false);
+        speculation.request(&all);
+        speculation.line_up(&all, &IdSet::new(), 1, |_| Span::ZERO);
+
+        let looks = Cell::new(0);
+        let own = |_: u32| {
+            looks.set(looks.get() + 1);
+            None
+        };
+        for most in [20_002, 2] {
+            looks.set(0);
+            let turn = speculation.first(&IdSet::new(), &all, |_| Span::ZERO, own);
+            assert_eq!(turn.map(|turn| turn.index), Some(1));
+            assert!(looks.get() <= most, "{} looks", looks.get());
+        }
+    }
+
     proptest! {
+        /// Tasks start and wait again, are requested, queued again, and keep their state.
+        #[test]
+        fn the_first_tried_task_is_that_which_a_look_at_each_finds(
+            srpt in any::<bool>(),
+            own_works in any::<bool>(),
+            changes in prop::collection::vec((0_u32..5, 1_u32..30, 0_u32..6), 1..60),
+        ) {
+            let requested = if srpt { RequestedOrder::Srpt } else { RequestedOrder::Fcfs };
+            let answer = Batchactive { requested, disclosed: Disclosed::Fcfs };
+            let all = IdSet::from_range(1, 40);
+            let none = IdSet::new();
+            let mut speculation = Speculation::new(answer, &all, 0, own_works);
+            let own = |index: u32| {
+                let known = own_works && index % 3 == 0;
+                known.then_some(Span(u64::from(index * 7 % 40)))
+            };
+            let work = |index| own(index).unwrap_or(Span(20));
+            let mut tried = IdSet::new();
+            for (place, (change, index, more)) in (1..).zip(changes) {
+                let range = IdSet::from_range(index, index + more);
+                match change {
+                    0 => {
+                        tried.insert(index);
+                        speculation.note_again(index);
+                    }
+                    1 => {
+                        tried.remove(index);
+                    }
+                    2 => {
+                        let mut new = range;
+                        new.subtract(&speculation.requested);
+                        speculation.request(&new);
+                        speculation.line_up(&new, &none, place, work);
+                    }
+                    3 => {
+                        let urgent = range.intersection(&speculation.requested);
+                        speculation.line_up(&urgent, &none, place, work);
+                    }
+                    _ => {
+                        speculation.left.insert(index, Span(u64::from(more * 6)));
+                        tried.insert(index);
+                        speculation.note_again(index);
+                    }
+                }
+
+                let urgent = tried.iter().filter(|index| speculation.urgent(*index));
+                let each = urgent.map(|index| speculation.turn(index, speculation.work_left(index, work)));
+                let each = each.min_by_key(|turn| (turn.key, turn.place, turn.index));
+                let found = speculation.first(&none, &tried, work, own);
+                prop_assert_eq!(found.filter(|turn| !turn.disclosed), each);
+            }
+        }
+
         #[test]
         fn a_task_has_the_place_at_which_it_was_lined_up_last(
             ranges in prop::collection::vec((1_u32..30, 0_u32..12), 1..20)
