@@ -1,9 +1,11 @@
-"""The scripts of packages, with a `systemctl` that writes down what it is asked."""
+"""The scripts of packages and installers, with a `systemctl` that writes down what it is asked."""
 
+import io
 import os
 import pathlib
 import stat
 import subprocess
+import tarfile
 import tempfile
 import tomllib
 import unittest
@@ -11,12 +13,17 @@ import unittest
 PACKAGING = pathlib.Path(__file__).resolve().parents[1]
 #: Writes its words down; says that the service is enabled where the test wants so.
 SYSTEMCTL = """#!/bin/sh
-echo "$*" >>"$ROOT/asked"
-[ "$1" != is-enabled ] || [ -e "$ROOT/enabled" ]
+echo "$*" >>"$PLACE/asked"
+[ "$1" != is-enabled ] || [ -e "$PLACE/enabled" ]
+"""
+#: Writes its name and its words down, and fails where the test wants so.
+TOOL = """#!/bin/sh
+echo "${0##*/} $*" >>"$PLACE/asked"
+[ ! -e "$PLACE/broken-${0##*/}" ]
 """
 #: Answers as debconf would.
 CONFMODULE = """
-db_get() { RET=$(cat "$ROOT/answers/${1##*/}"); }
+db_get() { RET=$(cat "$PLACE/answers/${1##*/}"); }
 db_reset() { :; }
 db_stop() { :; }
 """
@@ -30,9 +37,7 @@ class Script(unittest.TestCase):
         for directory in ("bin", "etc/deskgrid", "run/systemd/system", "answers"):
             (self.root / directory).mkdir(parents=True)
         for name in ("systemctl", "systemd-sysusers", "deb-systemd-helper", "deb-systemd-invoke"):
-            tool = self.root / "bin" / name
-            tool.write_text(SYSTEMCTL)
-            tool.chmod(0o755)
+            self.tool(name, SYSTEMCTL)
         (self.root / "confmodule").write_text(CONFMODULE)
 
     def run_it(self, script: str, *words: str) -> list[str]:
@@ -40,10 +45,20 @@ class Script(unittest.TestCase):
         for path in ("/etc/deskgrid", "/run/systemd/system"):
             script = script.replace(path, f"{self.root}{path}")
         script = script.replace("/usr/share/debconf/confmodule", str(self.root / "confmodule"))
-        env = {**os.environ, "ROOT": str(self.root), "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}"}
-        subprocess.run(["sh", "-c", script, "script", *words], check=True, env=env)
+        subprocess.run(["sh", "-c", script, "script", *words], check=True, env=self.env())
+        return self.asked()
+
+    def env(self) -> dict[str, str]:
+        return {**os.environ, "PLACE": str(self.root), "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}"}
+
+    def asked(self) -> list[str]:
         asked = self.root / "asked"
         return asked.read_text().splitlines() if asked.exists() else []
+
+    def tool(self, name: str, text: str) -> None:
+        tool = self.root / "bin" / name
+        tool.write_text(text)
+        tool.chmod(0o755)
 
 
 class Rpm(Script):
@@ -92,6 +107,62 @@ class Debian(Script):
     def test_quotes_and_backslashes_in_answers_stay_in_their_strings(self) -> None:
         master, token = 'a"\\ b', 'dg1."\nname = "mine\\'
         self.assertEqual(self.joined_by(master, token), {"master": master, "token": token.replace("\n", "")})
+
+
+class SiteScript(Script):
+    """The installer that `deskgrid package --format sh` makes, for an image or for this PC, both below the test's own root."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        for name in ("systemd-sysusers", "userdel"):
+            self.tool(name, TOOL)
+        self.tool("id", "#!/bin/sh\necho 0\n")
+        for name in ("dpkg", "rpm"):
+            self.tool(name, "#!/bin/sh\nexit 1\n")
+        self.image = self.root / "image"
+        (self.image / "usr").mkdir(parents=True)
+
+    def installer(self, program: str = "program") -> pathlib.Path:
+        """Writes the installer of a worker with this program."""
+        archive = io.BytesIO()
+        with tarfile.open(fileobj=archive, mode="w:xz") as tar:
+            for name, text in (("deskgrid-worker", program), ("lib/systemd/system/deskgrid-worker.service", "[Service]\n"), ("share/man/page", "page\n")):
+                entry = tarfile.TarInfo(f"top/{name}")
+                entry.size = len(text)
+                tar.addfile(entry, io.BytesIO(text.encode()))
+        script = (PACKAGING.parent / "cli/src/package/installer.sh").read_text()
+        values = {"VERSION": "1.0", "ARCH": os.uname().machine, "JOIN": 'token = "dg1.1.ab"', "SETTINGS": "", "LINES": str(script.count("\n"))}
+        for name, value in values.items():
+            script = script.replace(f"@{name}@", value)
+        # Without `--root` it works below the test's root all the same.
+        script = script.replace('"$ROOT"/', '$ROOT/').replace("$ROOT/", f"${{ROOT:-{self.root}}}/").replace("/run/systemd", f"{self.root}/run/systemd")
+        path = self.root / "site.sh"
+        path.write_bytes(script.encode() + archive.getvalue())
+        return path
+
+    def install(self, *words: str, code: int = 0, program: str = "program") -> str:
+        """Runs the installer; returns what it said."""
+        (self.root / "asked").unlink(missing_ok=True)
+        ran = subprocess.run(["sh", str(self.installer(program)), *words], env=self.env(), capture_output=True, text=True, check=False)
+        self.assertEqual(ran.returncode, code, ran)
+        return ran.stdout + ran.stderr
+
+    def test_an_image_has_the_account_of_the_service_before_its_first_start(self) -> None:
+        self.install("--root", str(self.image))
+        self.assertIn(f"systemd-sysusers --root={self.image} deskgrid-worker.conf", self.asked())
+        self.assertIn(f"--root {self.image} enable deskgrid-worker.service", self.asked())
+
+    def test_an_image_without_an_account_makes_its_first_start_look_for_one(self) -> None:
+        (self.root / "broken-systemd-sysusers").touch()
+        os.utime(self.image / "usr", (1, 1))
+        self.install("--root", str(self.image))
+        self.assertGreater((self.image / "usr").stat().st_mtime, 1)
+
+    def test_a_worker_removed_from_an_image_takes_its_account_along(self) -> None:
+        self.install("--root", str(self.image))
+        (self.image / "etc/passwd").write_text("root:x:0:0\ndeskgrid:x:998:998\n")
+        self.install("--root", str(self.image), "--uninstall")
+        self.assertEqual(self.asked(), [f"userdel --prefix {self.image} deskgrid"])
 
 
 class Units(unittest.TestCase):

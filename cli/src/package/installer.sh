@@ -51,7 +51,11 @@ if [ -n "$REMOVE" ]; then
         "$ROOT/etc/deskgrid/worker.toml.before"
     rmdir "$ROOT/var/lib/deskgrid" "$ROOT/etc/deskgrid" 2>/dev/null || true
     if live; then systemctl daemon-reload; fi
-    [ -n "$ROOT" ] || ! getent passwd deskgrid >/dev/null || userdel deskgrid || true
+    if [ -n "$ROOT" ]; then
+        ! grep -qs '^deskgrid:' "$ROOT/etc/passwd" || userdel --prefix "$ROOT" deskgrid || true
+    elif getent passwd deskgrid >/dev/null; then
+        userdel deskgrid || true
+    fi
     echo "the worker is removed"
     exit 0
 fi
@@ -111,7 +115,8 @@ told() { # WHEN: what was done, and when the PC joins
     fi
 }
 if [ -n "$ROOT" ]; then
-    # The account is made at the first start of the PC, by the file in /usr/lib/sysusers.d.
+    # A PC that has started before looks for new accounts only where its /usr is newer than its last look.
+    systemd-sysusers --root="$ROOT" deskgrid-worker.conf || touch "$ROOT/usr"
     systemctl --root "$ROOT" enable deskgrid-worker.service
     told "the PC joins at its first start"
     exit 0

@@ -34,6 +34,10 @@ fn plain_archive(grid: &Grid) {
         &format!("{top}/lib/systemd/system/deskgrid-worker.service"),
         "[Service]\nExecStart=/usr/bin/deskgrid-worker\n[Install]\nWantedBy=multi-user.target\n",
     );
+    grid.file(
+        &format!("{top}/lib/sysusers.d/deskgrid-worker.conf"),
+        "u deskgrid - \"deskgrid worker\" /var/lib/deskgrid\n",
+    );
     grid.file(&format!("{top}/share/man/man8/deskgrid-worker.8"), "page\n");
     let link = grid.dir().join(top).join("deskgrid-worker");
     std::os::unix::fs::symlink(program("deskgrid"), link).expect("a link can be made");
@@ -120,6 +124,9 @@ fn a_pc_installed_by_a_site_script_joins_at_its_first_start_and_keeps_no_token()
             .iter()
             .any(|file| file.ends_with("multi-user.target.wants/deskgrid-worker.service"))
     );
+    // A PC that has started before its image was made would not make the account itself.
+    let accounts = fs::read_to_string(root.join("etc/passwd")).expect("accounts");
+    assert!(accounts.starts_with("deskgrid:"), "{accounts}");
 
     let mut command = Command::new(root.join("usr/bin/deskgrid-worker"));
     command
@@ -152,7 +159,10 @@ fn a_pc_installed_by_a_site_script_joins_at_its_first_start_and_keeps_no_token()
 
     drop(worker);
     install(&grid, &root, &["--uninstall"]);
-    assert_eq!(files(&root), Vec::<PathBuf>::new(), "nothing is left");
+    let books = root.join("etc");
+    let mut left = files(&root);
+    left.retain(|file| file.parent() != Some(&books));
+    assert_eq!(left, Vec::<PathBuf>::new(), "only the books of accounts stay");
 }
 
 #[test]
