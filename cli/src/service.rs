@@ -353,9 +353,10 @@ ConditionPathExists=|/etc/deskgrid/join.toml
 ";
 
 /// The commands of a packaged service. The file with the token becomes the worker's, which removes
-/// it once it has joined.
+/// it once it has joined. Root prepares it where nobody else writes and moves it as a whole (`-T`):
+/// what the worker's account has put in its place is replaced, or refused, and not followed.
 const PACKAGED_START: &str = "\
-ExecStartPre=+/bin/sh -c 'test ! -e /etc/deskgrid/join.toml || { install -m 0600 -o deskgrid -g deskgrid /etc/deskgrid/join.toml /var/lib/deskgrid/join.toml && rm -f /etc/deskgrid/join.toml; }'
+ExecStartPre=+/bin/sh -c 'test ! -e /etc/deskgrid/join.toml || { install -T -m 0600 -o deskgrid -g deskgrid /etc/deskgrid/join.toml /etc/deskgrid/join.toml.new && mv -fT /etc/deskgrid/join.toml.new /var/lib/deskgrid/join.toml && rm -f /etc/deskgrid/join.toml; }'
 ExecStart=/usr/bin/deskgrid-worker --dir /var/lib/deskgrid start --config /etc/deskgrid/worker.toml --first-start /var/lib/deskgrid/join.toml
 StateDirectory=deskgrid
 StateDirectoryMode=0750
@@ -488,11 +489,55 @@ mod tests {
             );
         }
 
-        assert_eq!(unit.matches("join.toml").count(), 7, "{unit}");
+        assert_eq!(unit.matches("join.toml").count(), 9, "{unit}");
         assert_eq!(
             dir_of(unit).as_deref(),
             Some(Path::new("/var/lib/deskgrid"))
         );
+    }
+
+    /// Runs the command that takes the file to join by, below a directory and without the account.
+    #[cfg(target_os = "linux")]
+    fn take_the_file_to_join_by(root: &Path) -> bool {
+        let line = PACKAGED_START.lines().next().unwrap();
+        let command = line.strip_prefix("ExecStartPre=+/bin/sh -c '").unwrap();
+        let command = command
+            .trim_end_matches('\'')
+            .replace(" -o deskgrid -g deskgrid", "")
+            .replace("/etc/", &format!("{}/etc/", root.display()))
+            .replace("/var/", &format!("{}/var/", root.display()));
+
+        let mut shell = std::process::Command::new("/bin/sh");
+        shell.arg("-c").arg(command).status().unwrap().success()
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_packaged_service_follows_nothing_that_its_account_has_put_in_the_place_of_the_token() {
+        let root = tempfile::tempdir().unwrap();
+        let etc = root.path().join("etc/deskgrid");
+        let state = root.path().join("var/lib/deskgrid");
+        let others = root.path().join("others");
+        for dir in [&etc, &state, &others] {
+            std::fs::create_dir_all(dir).unwrap();
+        }
+        let given = etc.join("join.toml");
+        let taken = state.join("join.toml");
+        assert!(take_the_file_to_join_by(root.path()), "there is none");
+
+        std::fs::write(&given, "token").unwrap();
+        std::os::unix::fs::symlink(&others, &taken).unwrap();
+        assert!(take_the_file_to_join_by(root.path()));
+        assert!(taken.symlink_metadata().unwrap().is_file());
+        assert_eq!(std::fs::read_to_string(&taken).unwrap(), "token");
+        assert_eq!(std::fs::read_dir(&others).unwrap().count(), 0);
+        assert_eq!(std::fs::read_dir(&etc).unwrap().count(), 0, "none is left");
+
+        std::fs::remove_file(&taken).unwrap();
+        std::fs::create_dir(&taken).unwrap();
+        std::fs::write(&given, "token").unwrap();
+        assert!(!take_the_file_to_join_by(root.path()), "a directory");
+        assert!(given.exists());
     }
 
     #[test]

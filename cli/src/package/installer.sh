@@ -47,8 +47,8 @@ if [ -n "$REMOVE" ]; then
     else rm -f "$ROOT"/etc/systemd/system/*.wants/deskgrid-worker.service; fi
     printf '%s\n' "$FILES" | while read -r file; do rm -f "$ROOT/usr/$file"; done
     rm -rf "$ROOT/usr/bin/deskgrid-worker" "$ROOT/usr/share/doc/deskgrid-worker" "$ROOT/var/lib/deskgrid/worker" \
-        "$ROOT/var/lib/deskgrid/join.toml" "$ROOT/etc/deskgrid/join.toml" "$ROOT/etc/deskgrid/worker.toml" \
-        "$ROOT/etc/deskgrid/worker.toml.before"
+        "$ROOT/var/lib/deskgrid/join.toml" "$ROOT/etc/deskgrid/join.toml" "$ROOT/etc/deskgrid/join.toml.new" \
+        "$ROOT/etc/deskgrid/worker.toml" "$ROOT/etc/deskgrid/worker.toml.before"
     rmdir "$ROOT/var/lib/deskgrid" "$ROOT/etc/deskgrid" 2>/dev/null || true
     if live; then systemctl daemon-reload; fi
     if [ -n "$ROOT" ]; then
