@@ -76,8 +76,18 @@ class Rpm(Script):
         self.assertNotIn("restart deskgrid-worker.service", asked)
         self.assertIn("try-restart deskgrid-worker.service", asked)
 
-    def test_an_installation_enables_the_worker(self) -> None:
-        self.assertIn("enable --now deskgrid-worker.service", self.post(1))
+    def test_an_installation_enables_the_worker_and_starts_it(self) -> None:
+        asked = self.post(1)
+        self.assertLess(asked.index("enable deskgrid-worker.service"), asked.index("start deskgrid-worker.service"))
+
+    def test_without_a_systemd_as_in_an_image_the_worker_is_enabled_and_disabled_alone(self) -> None:
+        (self.root / "run/systemd/system").rmdir()
+        self.assertEqual(self.post(1)[1:], ["enable deskgrid-worker.service"])
+        (self.root / "asked").unlink()
+        self.assertEqual(self.post(2)[1:], [], "an upgrade leaves that as it is")
+        (self.root / "asked").unlink()
+        text = (PACKAGING / "rpm" / "deskgrid-worker.scripts").read_text()
+        self.assertEqual(self.run_it(text.split("%preun\n")[1].split("%postun\n")[0], "0"), ["disable deskgrid-worker.service"])
 
 
 class Debian(Script):
