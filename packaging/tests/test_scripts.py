@@ -177,10 +177,26 @@ class SiteScript(Script):
 
 class Units(unittest.TestCase):
     def test_the_unit_of_the_master_finds_the_program_of_a_package_and_one_that_was_copied(self) -> None:
-        unit = (PACKAGING.parent / "configs/deskgrid-master.service").read_text()
-        (command,) = [line for line in unit.splitlines() if line.startswith("ExecStart=")]
+        (command,) = [line for line in self.master().splitlines() if line.startswith("ExecStart=")]
         # systemd looks for it in /usr/local/bin, /usr/bin and the like.
         self.assertEqual(command.split()[0], "ExecStart=deskgrid")
+
+    def test_the_unit_of_the_master_does_not_try_wrong_settings_again_and_says_how_it_takes_some(self) -> None:
+        lines = self.master().splitlines()
+        self.assertIn("RestartPreventExitStatus=2", lines)
+        self.assertIn("ProtectSystem=strict", lines)
+        # With the comments of settings as lines the own command comes last, after one that takes the first away.
+        starts = [line.removeprefix("#") for line in lines if line.removeprefix("#").startswith("ExecStart=")]
+        self.assertEqual(starts, [starts[0], "ExecStart=", f"{starts[0]} --config /etc/deskgrid/master.toml"])
+        self.assertTrue(any(line.startswith("#ReadWritePaths=/") for line in lines))
+
+    def test_what_the_settings_of_a_master_name_as_an_example_lies_where_its_unit_lets_it_write(self) -> None:
+        settings = (PACKAGING.parent / "configs/master.toml").read_text()
+        self.assertIn('# record = "/var/lib/deskgrid-master/', settings)
+        self.assertIn("StateDirectory=deskgrid-master\n", self.master())
+
+    def master(self) -> str:
+        return (PACKAGING.parent / "configs/deskgrid-master.service").read_text()
 
 
 class Ansible(unittest.TestCase):
