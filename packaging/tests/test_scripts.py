@@ -11,10 +11,14 @@ import tomllib
 import unittest
 
 PACKAGING = pathlib.Path(__file__).resolve().parents[1]
-#: Writes its words down; says that the service is enabled where the test wants so.
+#: Writes its words down; says that the service is enabled, or what else it is, as the test wants.
 SYSTEMCTL = """#!/bin/sh
 echo "$*" >>"$PLACE/asked"
-[ "$1" != is-enabled ] || [ -e "$PLACE/enabled" ]
+case " $* " in *" is-enabled "*)
+    [ ! -e "$PLACE/enabled" ] || { echo enabled; exit 0; }
+    cat "$PLACE/state" 2>/dev/null
+    exit 1
+esac
 """
 #: Writes its name and its words down, and fails where the test wants so.
 TOOL = """#!/bin/sh
@@ -173,6 +177,34 @@ class SiteScript(Script):
         (self.image / "etc/passwd").write_text("root:x:0:0\ndeskgrid:x:998:998\n")
         self.install("--root", str(self.image), "--uninstall")
         self.assertEqual(self.asked(), [f"userdel --prefix {self.image} deskgrid"])
+
+
+    def test_an_upgrade_by_script_restarts_the_worker_and_the_same_again_lets_it_go_on(self) -> None:
+        self.assertIn("is installed", self.install())
+        self.assertIn("enable deskgrid-worker.service", self.asked())
+        (self.root / "enabled").touch()
+        self.assertIn("over the one before", self.install(program="newer"))
+        self.assertEqual(self.asked()[-2:], ["enable deskgrid-worker.service", "restart deskgrid-worker.service"])
+        identity = self.root / "var/lib/deskgrid/worker/identity"
+        identity.mkdir(parents=True)
+        (identity / "link.toml").touch()
+        self.assertIn("nothing was changed", self.install(program="newer"))
+        self.assertEqual(self.asked()[-1], "start deskgrid-worker.service")
+
+    def test_a_worker_that_somebody_has_disabled_stays_so_at_an_upgrade_by_script(self) -> None:
+        for state, words in (("disabled", ()), ("masked", ()), ("masked-runtime", ()), ("disabled", ("--root", str(self.image)))):
+            with self.subTest(state=state, words=words):
+                (self.root / "state").unlink(missing_ok=True)
+                self.install(*words)
+                (self.root / "state").write_text(f"{state}\n")
+                self.assertIn("somebody has disabled its service", self.install(*words, program=f"newer {state}"))
+                turned_on = [line for line in self.asked() if {"enable", "start", "restart"} & set(line.split())]
+                self.assertEqual(turned_on, [], self.asked())
+
+    def test_a_service_that_was_disabled_by_the_distribution_is_enabled_by_the_first_installation(self) -> None:
+        (self.root / "state").write_text("disabled\n")
+        self.install()
+        self.assertIn("enable deskgrid-worker.service", self.asked())
 
 
 class Units(unittest.TestCase):

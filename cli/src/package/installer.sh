@@ -64,6 +64,12 @@ fi
 PROGRAM=$ROOT/usr/bin/deskgrid-worker SETTINGS=$ROOT/etc/deskgrid/worker.toml JOIN=$ROOT/etc/deskgrid/join.toml
 HAD="" CHANGED="" REPLACED="" JOINED="" TOKEN=""
 [ ! -e "$PROGRAM" ] || HAD=yes
+# Who has disabled the service that was here, or masked any, goes before this file.
+OFF=""
+case $(systemctl ${ROOT:+--root "$ROOT"} is-enabled deskgrid-worker.service 2>/dev/null || true) in
+    disabled) OFF=$HAD ;;
+    masked*) OFF=yes ;;
+esac
 [ ! -e "$ROOT/var/lib/deskgrid/worker/identity/link.toml" ] || JOINED=yes
 put() { # FILE PLACE MODE: put in place at once, since the old one may be in use
     ! cmp -s "$1" "$2" || return 0
@@ -108,7 +114,9 @@ told() { # WHEN: what was done, and when the PC joins
         echo "deskgrid-worker $VERSION is installed${ROOT:+ in $ROOT}${HAD:+, over the one before}"
     fi
     [ -z "$REPLACED" ] || echo "the settings in $SETTINGS were others: these are in $SETTINGS.before now"
-    if [ -n "$JOINED" ]; then
+    if [ -n "$OFF" ]; then
+        echo "somebody has disabled its service, and that stays so: to take it back, as root: systemctl unmask deskgrid-worker; systemctl enable --now deskgrid-worker"
+    elif [ -n "$JOINED" ]; then
         echo "this PC has joined before, and goes on with that: the token in this file was not used"
     else
         echo "$1"
@@ -117,20 +125,21 @@ told() { # WHEN: what was done, and when the PC joins
 if [ -n "$ROOT" ]; then
     # A PC that has started before looks for new accounts only where its /usr is newer than its last look.
     systemd-sysusers --root="$ROOT" deskgrid-worker.conf || touch "$ROOT/usr"
-    systemctl --root "$ROOT" enable deskgrid-worker.service
+    [ -n "$OFF" ] || systemctl --root "$ROOT" enable deskgrid-worker.service
     told "the PC joins at its first start"
     exit 0
 fi
 systemd-sysusers deskgrid-worker.conf
 if ! live; then
-    systemctl enable deskgrid-worker.service
+    [ -n "$OFF" ] || systemctl enable deskgrid-worker.service
     told "it joins at the next start of this PC"
     exit 0
 fi
 systemctl daemon-reload
-systemctl enable deskgrid-worker.service
+[ -n "$OFF" ] || systemctl enable deskgrid-worker.service
 # One that runs as it should goes on with its tasks. One that has not joined yet takes the new token as it starts.
-if [ -n "$CHANGED" ] || [ -z "$JOINED" ]; then systemctl restart deskgrid-worker.service
+if [ -n "$OFF" ]; then [ -z "$CHANGED" ] || systemctl try-restart deskgrid-worker.service || true
+elif [ -n "$CHANGED" ] || [ -z "$JOINED" ]; then systemctl restart deskgrid-worker.service
 else systemctl start deskgrid-worker.service; fi
 told "\`journalctl -u deskgrid-worker\` says when this PC has joined"
 exit 0
