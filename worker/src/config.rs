@@ -15,7 +15,7 @@ use crate::confinement::{Choice, NetworkRule};
 use crate::error::WorkerError;
 use crate::os::{AttemptLimits, Freezer, Means, TASK_PATH};
 use crate::owner::notices::NoticeKind;
-use crate::owner::rules::OwnerRules;
+use crate::owner::rules::{HostSize, OwnerRules};
 use crate::owner::sensors::SensorsConfig;
 use crate::session::Again;
 
@@ -207,15 +207,14 @@ impl Config {
         Speed::new(self.speed).ok()
     }
 
-    /// Adds to the facts what the owner says of the host and lends of it.
-    pub(crate) fn say_of(&self, facts: &mut HostFacts) {
+    /// Adds to the facts what the owner says of the host, which is of this size, and lends of it.
+    pub(crate) fn say_of(&self, facts: &mut HostFacts, room: &HostSize) {
         if let Ok(name) = self.platform.parse::<PlatformName>() {
             facts.platform = HostPlatform::new(name.os(), name.arch(), "");
         }
         facts.labels = self.labels.iter().cloned().collect();
 
-        let whole = facts.memory_mib << 20;
-        let memory = (self.owner.memory_share_idle * whole as f64) as u64;
+        let memory = room.lent_memory(self.owner.memory_share_idle);
         let cores = (self.owner.cpu_limit * f64::from(facts.cores)) as u32;
         let gpus = if self.lend_gpus { facts.gpus.len() } else { 0 };
         facts.lends = Capacity {
@@ -348,6 +347,26 @@ mod tests {
         let shipped: toml::Table = text.parse().unwrap();
         let known = toml::Table::try_from(Config::default()).unwrap();
         assert_eq!(keys("", &shipped), keys("", &known));
+    }
+
+    #[test]
+    fn a_service_with_a_limit_lends_the_owners_share_of_the_pc_as_far_as_the_limit_allows() {
+        let room = HostSize {
+            slots: 4,
+            cores: 4,
+            memory: 16 << 30,
+            memory_bound: 12 << 30,
+            memory_per_task: 0,
+        };
+        let mut facts = HostFacts::unknown("pc".to_owned());
+        for (text, lent_mib) in [
+            ("", 11_520),
+            ("[owner]\nmemory_share_idle = 0.5", 8_192),
+            ("[owner]\nmemory_share_idle = 0.9", 11_520),
+        ] {
+            text.parse::<Config>().unwrap().say_of(&mut facts, &room);
+            assert_eq!(facts.lends.memory_mib, lent_mib, "{text}");
+        }
     }
 
     /// Every key, those of tables below behind the table's name.

@@ -7,9 +7,11 @@ use common::Speed;
 use common::host::HostFacts;
 use common::units::REFERENCE_MHZ;
 
+use crate::config::Config;
 use crate::os;
 #[cfg(windows)]
 use crate::os::clock_and_memory;
+use crate::owner::rules::HostSize;
 use crate::platform;
 
 /// The number of repetitions of the kernel. The fastest one counts, because other work of the
@@ -30,10 +32,38 @@ const REFERENCE_S: f64 = (INTEGER_STEPS as f64 * INTEGER_CYCLES as f64
     + FLOAT_STEPS as f64 * FLOAT_CYCLES as f64)
     / (REFERENCE_MHZ * 1e6);
 
+/// Measures this host, and returns its facts and the [`HostSize`] that the owner's rules count with.
+pub(crate) async fn of_host(name: &str, config: &Config) -> (HostFacts, HostSize) {
+    let name = name.to_owned();
+    let slots = config.slots_here();
+    let measuring =
+        tokio::task::spawn_blocking(move || (measure(&name, slots), clock_and_memory().1));
+    let (mut facts, whole_mib) = measuring.await.expect("measuring does not panic");
+    facts.speed = config.speed_said().unwrap_or(facts.speed);
+
+    let room = HostSize {
+        slots,
+        cores: facts.cores,
+        memory: whole_mib << 20,
+        memory_bound: facts.memory_mib << 20,
+        memory_per_task: config.memory_limit_bytes,
+    };
+    facts.slots = config.owner.slots_idle(&room);
+    config.say_of(&mut facts, &room);
+    if facts.slots < slots {
+        tracing::warn!(
+            asked = slots,
+            given = facts.slots,
+            "fewer slots than asked for: cpu_limit, or memory_share_idle with memory_limit_bytes, allows no more"
+        );
+    }
+    (facts, room)
+}
+
 /// Measures everything about this host except its confinement and what its owner lends. `name` is the name of its identity;
 /// the system's host name replaces an empty one. Takes about a tenth of a second.
 pub(crate) fn measure(name: &str, slots: u32) -> HostFacts {
-    let (clock_mhz, memory_mib) = clock_and_memory();
+    let (clock_mhz, whole_mib) = clock_and_memory();
     let name = match (name, hostname::get()) {
         ("", Ok(system)) => system.to_string_lossy().into_owned(),
         (name, _) => name.to_owned(),
@@ -43,7 +73,7 @@ pub(crate) fn measure(name: &str, slots: u32) -> HostFacts {
         speed: speed(),
         clock_mhz: u32::try_from(clock_mhz).unwrap_or(u32::MAX),
         cores: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
-        memory_mib,
+        memory_mib: whole_mib.min(bound_mib()),
         platform: platform::platform(),
         gpus: platform::gpus(),
         network: true,
@@ -61,7 +91,17 @@ pub(crate) fn disk_bytes(dir: &std::path::Path) -> Option<u64> {
     return Some(dir).and(None);
 }
 
-/// Returns the highest clock rate of a processor, in MHz, and the memory, in MiB; zero if unknown.
+/// Returns the most memory that the groups of this process leave it, in MiB: in a container, or a
+/// group of a service, most of the machine's may belong to others.
+fn bound_mib() -> u64 {
+    #[cfg(not(windows))]
+    return os::memory_bound().map_or(u64::MAX, |bytes| bytes >> 20);
+    #[cfg(windows)]
+    return u64::MAX;
+}
+
+/// Returns the highest clock rate of a processor, in MHz, and the memory of the machine, in MiB;
+/// zero if unknown.
 #[cfg(not(windows))]
 fn clock_and_memory() -> (u64, u64) {
     sysinfo::System::new().map_or((0, 0), |mut system| {
@@ -74,9 +114,7 @@ fn clock_and_memory() -> (u64, u64) {
             .max()
             .unwrap_or(0);
 
-        // In a container, or a group of a service, most of the machine's memory may belong to others.
-        let bound = os::memory_bound().unwrap_or(u64::MAX);
-        (clock_mhz, system.total_memory().min(bound) >> 20)
+        (clock_mhz, system.total_memory() >> 20)
     })
 }
 

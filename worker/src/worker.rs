@@ -118,7 +118,7 @@ pub async fn run(
 
     let blobs = Arc::new(Blobs::open(&dir.join("spool").join("blobs"))?);
     let spool = Spool::open(&dir.join("spool"), Arc::clone(&blobs)).map_err(WorkerError::Spool)?;
-    let (mut facts, room) = measure(&identity.link.name, &own).await;
+    let (mut facts, room) = facts::of_host(&identity.link.name, &own).await;
     let mut site = SiteKeeper::open(&dir, &own, room, &tell);
     let (config, cache_bytes) = site.bound(&dir, &mut facts);
     let peers = Arc::new(InputPeers::new(&config));
@@ -216,33 +216,6 @@ pub async fn run(
     session.abort();
     drop(traces);
     result
-}
-
-/// Measures this host, and returns its facts and the [`HostSize`] that the owner's rules count with.
-async fn measure(name: &str, config: &Config) -> (HostFacts, HostSize) {
-    let name = name.to_owned();
-    let slots = config.slots_here();
-    let mut facts = tokio::task::spawn_blocking(move || facts::measure(&name, slots))
-        .await
-        .expect("measuring does not panic");
-    facts.speed = config.speed_said().unwrap_or(facts.speed);
-
-    let room = HostSize {
-        slots,
-        cores: facts.cores,
-        memory: facts.memory_mib << 20,
-        memory_per_task: config.memory_limit_bytes,
-    };
-    facts.slots = config.owner.slots_idle(&room);
-    config.say_of(&mut facts);
-    if facts.slots < slots {
-        tracing::warn!(
-            asked = slots,
-            given = facts.slots,
-            "fewer slots than asked for: cpu_limit, or memory_share_idle with memory_limit_bytes, allows no more"
-        );
-    }
-    (facts, room)
 }
 
 /// Logs what this host is.

@@ -30,6 +30,7 @@ fn report() -> StatusReport {
         slots: 3,
         cores: 3,
         memory: 0,
+        memory_bound: 0,
         memory_per_task: 0,
     };
     let policy = Guard::new(OwnerRules::dedicated(), &room, 3, [], Time(0));

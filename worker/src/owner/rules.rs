@@ -218,8 +218,24 @@ pub struct HostSize {
     pub cores: u32,
     /// The main memory, in bytes; 0 if unknown.
     pub memory: u64,
+    /// The memory that the worker and its tasks can have at most, in bytes: less than `memory` in a
+    /// container, or a service with a limit.
+    pub memory_bound: u64,
     /// The memory that each task may take, in bytes; 0: no limit.
     pub memory_per_task: u64,
+}
+
+impl HostSize {
+    /// Returns the memory that tasks may have together by this share of the host's, in bytes. Of a
+    /// bound on the worker itself they leave it a sixteenth.
+    pub fn lent_memory(&self, share: f64) -> u64 {
+        let part = (share * self.memory as f64) as u64;
+        if self.memory_bound < self.memory {
+            part.min(self.memory_bound - self.memory_bound / 16)
+        } else {
+            part
+        }
+    }
 }
 
 impl OwnerRules {
@@ -391,7 +407,7 @@ fn fitting(share: f64, room: &HostSize) -> u32 {
     if room.memory == 0 || room.memory_per_task == 0 {
         return u32::MAX;
     }
-    (share * room.memory as f64 / room.memory_per_task as f64) as u32
+    u32::try_from(room.lent_memory(share) / room.memory_per_task).unwrap_or(u32::MAX)
 }
 
 /// Makes a limit; no time at all gives `None`, no limit.
@@ -409,6 +425,7 @@ mod tests {
             slots: 8,
             cores: 8,
             memory: 16 << 30,
+            memory_bound: 16 << 30,
             memory_per_task: 0,
         };
 
@@ -447,6 +464,7 @@ mod tests {
 
         let unknown = HostSize {
             memory: 0,
+            memory_bound: 0,
             ..limited
         };
         assert_eq!(
@@ -454,6 +472,29 @@ mod tests {
             (8, 4)
         );
         assert_eq!(OwnerRules::default().slots_in_use(&room), 0);
+    }
+
+    #[test]
+    fn a_share_is_one_of_the_hosts_memory_and_a_bound_on_the_worker_is_not_shared_once_more() {
+        let gib = |n: u64| n << 30;
+        let free = HostSize {
+            slots: 8,
+            cores: 8,
+            memory: gib(16),
+            memory_bound: gib(16),
+            memory_per_task: 0,
+        };
+        assert_eq!(free.lent_memory(0.75), gib(12));
+        assert_eq!(free.lent_memory(1.0), gib(16));
+
+        // The service of a package has three quarters, of which the worker itself takes some.
+        let service = HostSize {
+            memory_bound: gib(12),
+            ..free
+        };
+        assert_eq!(service.lent_memory(0.75), gib(12) / 16 * 15);
+        assert_eq!(service.lent_memory(1.0), gib(12) / 16 * 15);
+        assert_eq!(service.lent_memory(0.25), gib(4));
     }
 
     #[test]

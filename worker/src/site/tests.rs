@@ -18,6 +18,7 @@ const ROOM: HostSize = HostSize {
     slots: 4,
     cores: 4,
     memory: 0,
+    memory_bound: 0,
     memory_per_task: 0,
 };
 /// The sensors of a host; the owner's own policy may know only some of them.

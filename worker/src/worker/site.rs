@@ -84,7 +84,7 @@ impl SiteKeeper {
         // A lower limit for each task makes room for more of them, and is not meant to.
         facts.slots = config.owner.slots_idle(&room).min(facts.slots);
         config.slots = facts.slots;
-        config.say_of(facts);
+        config.say_of(facts, &room);
         self.room = HostSize {
             slots: facts.slots,
             ..room

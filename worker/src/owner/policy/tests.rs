@@ -24,6 +24,7 @@ const ROOM: HostSize = HostSize {
     slots: 4,
     cores: 4,
     memory: 0,
+    memory_bound: 0,
     memory_per_task: 0,
 };
 

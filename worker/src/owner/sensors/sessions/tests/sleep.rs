@@ -39,6 +39,7 @@ impl SleepyPc {
             slots: 1,
             cores: 1,
             memory: 0,
+            memory_bound: 0,
             memory_per_task: 0,
         };
         let sensors = [("input".to_owned(), Topic::Input)];
