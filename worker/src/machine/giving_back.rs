@@ -10,6 +10,10 @@ use common::{AttemptId, Span, Time};
 use super::run::{EndCause, RunningCommand};
 use super::{Action, AttemptEnding, Decision, Machine, save_and_end};
 
+/// The most time that commands have to end when the worker shuts down: the system kills a service
+/// that takes longer than thirty seconds, and what it had is lost then instead of given back.
+pub(super) const CLOSING: Span = Span::from_secs(15);
+
 /// The reason why an attempt is given back, for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BackReason {
@@ -89,7 +93,8 @@ impl Machine {
         }
     }
 
-    /// Gives back every attempt that has not ended; running ones are asked to end first.
+    /// Gives back every attempt that has not ended; running ones are asked to end first, and killed
+    /// after the grace time, or [`CLOSING`] where that is shorter.
     pub(super) fn on_shutdown(&mut self, now: Time, actions: &mut Vec<Action>) {
         if std::mem::replace(&mut self.leaving, true) {
             return;
@@ -98,10 +103,14 @@ impl Machine {
         // Sent first, so that the master does not assign them to this worker again.
         actions.push(Action::Closing);
         self.give_back(actions);
+        let kill_at = now + self.grace.min(CLOSING);
         for (id, run) in &mut self.running {
             if run.verdict == EndCause::Open {
                 let cause = EndCause::Returned(BackReason::Shutdown);
-                save_and_end((*id, run), cause, now + self.grace, actions);
+                save_and_end((*id, run), cause, kill_at, actions);
+            } else {
+                // It was asked to end before.
+                run.kill_at = run.kill_at.map(|at| at.min(kill_at));
             }
         }
     }

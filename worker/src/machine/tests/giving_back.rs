@@ -78,3 +78,20 @@ fn the_reason_that_is_told_is_the_one_for_which_an_attempt_was_ended() {
     let actions = dies(&mut world);
     assert_eq!(why(&actions), "the owner wants the host: on-battery");
 }
+
+#[test]
+fn a_long_grace_is_cut_short_when_the_worker_shuts_down() {
+    for asked_before in [false, true] {
+        let mut world = running(None);
+        world.machine.grace = Span::from_secs(120);
+        if asked_before {
+            world.tell(MachineEvent::Stop(vec![id(1)]));
+        }
+        world.tell(MachineEvent::Shutdown);
+
+        world.play(&Op::Pass(14));
+        assert!(world.doomed.is_empty(), "{asked_before}: a second is left");
+        world.play(&Op::Pass(1));
+        assert!(world.doomed.contains(&id(1)), "{asked_before}");
+    }
+}
