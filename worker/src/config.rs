@@ -19,6 +19,9 @@ use crate::owner::rules::{HostSize, OwnerRules};
 use crate::owner::sensors::SensorsConfig;
 use crate::session::Again;
 
+/// The keys by which the keeper of a program from the master decides.
+const KEEPER_KEYS: [&str; 3] = ["updates", "update_key", "update_trial"];
+
 /// A worker's settings. `configs/worker.toml` holds all of them with their defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -172,7 +175,7 @@ impl Config {
     /// # Errors
     /// If the file cannot be read, is not TOML, or has a key that does not exist.
     pub fn load(path: &Path) -> Result<Self, WorkerError> {
-        Self::parsed(path, &text_of(path)?)
+        Self::parsed(path, &text_of(path)?, str::parse)
     }
 
     /// Returns the text of a file of settings, for a copy of it, after a check that a worker accepts it. The file is read
@@ -182,12 +185,32 @@ impl Config {
     /// As [`Config::load`].
     pub fn checked_text(path: &Path) -> Result<String, WorkerError> {
         let text = text_of(path)?;
-        Self::parsed(path, &text)?;
+        Self::parsed(path, &text, str::parse)?;
         Ok(text)
     }
 
-    fn parsed(path: &Path, text: &str) -> Result<Self, WorkerError> {
-        text.parse().map_err(|source| WorkerError::Config {
+    /// Reads what the keeper of another program needs of the settings, of which that program may know
+    /// keys that this one does not; the rest has its defaults.
+    ///
+    /// # Errors
+    /// If the file cannot be read or is not TOML, or one of the keeper's own keys makes no sense.
+    pub fn load_for_keeper(path: &Path) -> Result<Self, WorkerError> {
+        Self::parsed(path, &text_of(path)?, Self::for_keeper)
+    }
+
+    fn for_keeper(text: &str) -> Result<Self, toml::de::Error> {
+        let table: toml::Table = text.parse()?;
+        let own = |(key, _): &(String, toml::Value)| KEEPER_KEYS.contains(&key.as_str());
+        let own: toml::Table = table.into_iter().filter(own).collect();
+        toml::Value::Table(own).try_into()
+    }
+
+    fn parsed(
+        path: &Path,
+        text: &str,
+        parse: impl FnOnce(&str) -> Result<Self, toml::de::Error>,
+    ) -> Result<Self, WorkerError> {
+        parse(text).map_err(|source| WorkerError::Config {
             path: path.to_owned(),
             source: Box::new(source),
         })
@@ -347,6 +370,22 @@ mod tests {
         let shipped: toml::Table = text.parse().unwrap();
         let known = toml::Table::try_from(Config::default()).unwrap();
         assert_eq!(keys("", &shipped), keys("", &known));
+    }
+
+    #[test]
+    fn a_keeper_reads_its_own_keys_among_those_of_a_newer_program() {
+        let text = "newer_key = 1\nslots = \"half\"\nupdates = false\nupdate_trial = \"2s\"\n[newer]\nmore = 2\n";
+        assert!(text.parse::<Config>().is_err());
+        let expected = Config {
+            updates: false,
+            update_trial: ConfigDuration::from_secs(2),
+            ..Config::default()
+        };
+        assert_eq!(Config::for_keeper(text).unwrap(), expected);
+
+        for wrong in ["updates = \"no\"", "update_trial = 2", "updates"] {
+            assert!(Config::for_keeper(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

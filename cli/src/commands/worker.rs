@@ -13,9 +13,15 @@ use crate::failure::{Exit, Failure};
 
 /// Joins the grid if needed, then works until it is stopped.
 pub(super) async fn start(context: &Context, args: WorkerArgs) -> Result<Exit, Failure> {
-    let config = settings(args.config.as_deref(), args.slots, args.dedicated)?;
     let dir = context.state.worker();
     worker::repair(&dir);
+    let (config, unfit) = match settings(args.config.as_deref(), args.slots, args.dedicated) {
+        Ok(config) => (config, None),
+        Err(unfit) => match for_keeper(&dir, args.config.as_deref()) {
+            Some(config) => (config, Some(unfit)),
+            None => return Err(unfit),
+        },
+    };
 
     let mut stop = std::pin::pin!(shutdown(args.tied));
     let home = dir.join("identity");
@@ -32,6 +38,9 @@ pub(super) async fn start(context: &Context, args: WorkerArgs) -> Result<Exit, F
     if let Some(ended) = kept(&dir, &config, identity.update_key, &mut stop).await {
         return ended;
     }
+    if let Some(unfit) = unfit {
+        return Err(unfit);
+    }
     // A program that ran meanwhile may have renewed it.
     let identity = link::Identity::load(&home)?;
     if !args.dedicated {
@@ -46,6 +55,15 @@ pub(super) async fn start(context: &Context, args: WorkerArgs) -> Result<Exit, F
         WorkerEnd::Asked => Ok(Exit::Well),
         WorkerEnd::NewProgram => another_program(),
     }
+}
+
+/// Returns what this program needs of settings that it does not understand itself, where one from the master
+/// that may run in its place is there to judge them.
+fn for_keeper(dir: &Path, file: Option<&Path>) -> Option<worker::Config> {
+    if keeper::installed().is_some() || !keeper::has_program(dir) {
+        return None;
+    }
+    worker::Config::load_for_keeper(file?).ok()
 }
 
 /// Runs a newer program from the master in place of this one, where there is one that may run; returns how it

@@ -67,6 +67,12 @@ pub(crate) fn keeper() -> Option<u32> {
     kept_by().map(|(pid, _)| pid)
 }
 
+/// Whether the worker in `dir` has a program from the master, which may run in place of the installed one.
+pub fn has_program(dir: &Path) -> bool {
+    let programs = ProgramDir::below(dir).read();
+    programs.current.is_some() || programs.trial.is_some()
+}
+
 /// Ties this program to its keeper: it ends when that does. Returns whether it has one.
 #[cfg(unix)]
 pub fn tie() -> bool {

@@ -262,6 +262,24 @@ fn a_program_that_does_not_reach_the_master_in_time_is_rolled_back() {
 }
 
 #[test]
+fn settings_that_only_a_program_from_the_master_knows_do_not_keep_it_from_its_start() {
+    let mut grid = Grid::start();
+    make_key(&grid);
+    grid.worker("h1").start();
+    let settings = grid.dir().join("h1.toml");
+    let text = fs::read_to_string(&settings).expect("the settings");
+    fs::write(&settings, format!("newer_key = 1\n{text}")).expect("is written");
+
+    let started = grid.dir().join("started");
+    let does = format!("touch '{}'; exec sleep 30", started.display());
+    let newer = script(&grid, &version('2'), &does);
+    start(&grid, &newer, &AT_ONCE).expect_code(0);
+    eventually("the newer program is started", PATIENCE, || {
+        started.exists().then_some(())
+    });
+}
+
+#[test]
 fn hosts_refuse_what_their_owner_forbids_what_they_cannot_check_and_what_is_not_what_was_signed() {
     let mut grid = Grid::start();
     grid.worker("early").start();
