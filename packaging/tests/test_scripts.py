@@ -15,7 +15,7 @@ PACKAGING = pathlib.Path(__file__).resolve().parents[1]
 SYSTEMCTL = """#!/bin/sh
 echo "$*" >>"$PLACE/asked"
 case " $* " in *" is-enabled "*)
-    [ ! -e "$PLACE/enabled" ] || { echo enabled; exit 0; }
+    [ ! -e "$PLACE/enabled" ] || { [ "$2" = --quiet ] || echo enabled; exit 0; }
     cat "$PLACE/state" 2>/dev/null
     exit 1
 esac
@@ -30,7 +30,10 @@ CONFMODULE = """
 db_get() { RET=$(cat "$PLACE/answers/${1##*/}"); }
 db_reset() { :; }
 db_stop() { :; }
+db_purge() { :; }
 """
+#: The head of the units of `deskgrid worker install`, as its source has it.
+HEAD = (PACKAGING.parent / "cli/src/service.rs").read_text().split('const HEAD: &str =\n    "')[1].split('\\n')[0]
 
 
 class Script(unittest.TestCase):
@@ -46,10 +49,11 @@ class Script(unittest.TestCase):
 
     def run_it(self, script: str, *words: str) -> list[str]:
         """Runs a script with these words, below a root directory of the test's; returns what `systemctl` was asked."""
-        for path in ("/etc/deskgrid", "/run/systemd/system"):
+        for path in ("/etc/deskgrid", "/etc/systemd", "/var/lib/deskgrid", "/run/systemd/system"):
             script = script.replace(path, f"{self.root}{path}")
         script = script.replace("/usr/share/debconf/confmodule", str(self.root / "confmodule"))
-        subprocess.run(["sh", "-c", script, "script", *words], check=True, env=self.env())
+        done = subprocess.run(["sh", "-c", script, "script", *words], check=True, env=self.env(), stderr=subprocess.PIPE, text=True)
+        self.told = done.stderr
         return self.asked()
 
     def env(self) -> dict[str, str]:
@@ -58,6 +62,17 @@ class Script(unittest.TestCase):
     def asked(self) -> list[str]:
         asked = self.root / "asked"
         return asked.read_text().splitlines() if asked.exists() else []
+
+    def installed_before(self) -> pathlib.Path:
+        """A unit of `deskgrid worker install`, with an identity; returns the latter's directory."""
+        unit = self.root / "etc/systemd/system/deskgrid-worker.service"
+        unit.parent.mkdir(parents=True)
+        unit.write_text(f"{HEAD}\n[Service]\n")
+        state = self.root / "var/lib/deskgrid/worker"
+        state.mkdir(parents=True)
+        for name in ("userdel", "getent"):
+            self.tool(name, TOOL)
+        return state
 
     def tool(self, name: str, text: str) -> None:
         tool = self.root / "bin" / name
@@ -94,6 +109,24 @@ class Rpm(Script):
         self.assertEqual(self.run_it(text.split("%preun\n")[1].split("%postun\n")[0], "0"), ["disable deskgrid-worker.service"])
 
 
+    def test_a_service_of_an_earlier_installation_by_hand_is_named_and_keeps_account_and_identity(self) -> None:
+        state = self.installed_before()
+        self.post(1)
+        self.assertIn("worker uninstall --yes", self.told)
+        (self.root / "asked").unlink()
+        text = (PACKAGING / "rpm" / "deskgrid-worker.scripts").read_text()
+        before, after = text.split("%preun\n")[1].split("%postun\n")
+        self.assertEqual(self.run_it(before, "0") + self.run_it(after, "0"), [])
+        self.assertTrue(state.exists())
+
+    def test_an_erased_package_takes_account_and_identity_along(self) -> None:
+        state = self.installed_before()
+        (self.root / "etc/systemd/system/deskgrid-worker.service").unlink()
+        text = (PACKAGING / "rpm" / "deskgrid-worker.scripts").read_text()
+        self.assertIn("userdel deskgrid", self.run_it(text.split("%postun\n")[1], "0"))
+        self.assertFalse(state.exists())
+
+
 class Debian(Script):
     def joined_by(self, master: str, token: str) -> dict[str, str]:
         """Configures the package with these answers; returns what the file to join by says."""
@@ -121,6 +154,23 @@ class Debian(Script):
     def test_quotes_and_backslashes_in_answers_stay_in_their_strings(self) -> None:
         master, token = 'a"\\ b', 'dg1."\nname = "mine\\'
         self.assertEqual(self.joined_by(master, token), {"master": master, "token": token.replace("\n", "")})
+
+
+    def test_a_service_of_an_earlier_installation_by_hand_is_named_and_keeps_account_and_identity(self) -> None:
+        for name in ("master", "join"):
+            (self.root / "answers" / name).touch()
+        state = self.installed_before()
+        scripts = {name: (PACKAGING / "debian" / f"deskgrid-worker.{name}").read_text() for name in ("postinst", "prerm", "postrm")}
+        self.run_it(scripts["postinst"], "configure")
+        self.assertIn("worker uninstall --yes", self.told)
+        (self.root / "asked").unlink()
+        asked = self.run_it(scripts["prerm"], "remove") + self.run_it(scripts["postrm"], "purge")
+        self.assertEqual(asked, [])
+        self.assertTrue(state.exists())
+
+        (self.root / "etc/systemd/system/deskgrid-worker.service").unlink()
+        self.assertIn("userdel deskgrid", self.run_it(scripts["postrm"], "purge"))
+        self.assertFalse(state.exists())
 
 
 class SiteScript(Script):
@@ -200,6 +250,12 @@ class SiteScript(Script):
                 self.assertIn("somebody has disabled its service", self.install(*words, program=f"newer {state}"))
                 turned_on = [line for line in self.asked() if {"enable", "start", "restart"} & set(line.split())]
                 self.assertEqual(turned_on, [], self.asked())
+
+    def test_a_pc_with_a_service_that_was_installed_by_hand_is_left_as_it_is(self) -> None:
+        self.installed_before()
+        self.assertIn("worker uninstall --yes", self.install(code=1))
+        self.assertEqual(self.asked(), [])
+        self.assertFalse((self.root / "usr").exists())
 
     def test_a_service_that_was_disabled_by_the_distribution_is_enabled_by_the_first_installation(self) -> None:
         (self.root / "state").write_text("disabled\n")

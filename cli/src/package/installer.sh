@@ -33,6 +33,10 @@ packaged() {
 if [ -z "$ROOT" ] && packaged; then
     fail "the worker here is a package of the distribution" "upgrade or remove that package first"
 fi
+if head -n 1 "$ROOT/etc/systemd/system/deskgrid-worker.service" 2>/dev/null | grep -q '^# Written by `deskgrid worker install`'; then
+    fail "the worker here is that of an earlier \`deskgrid worker install\`, whose unit would hide the one of this file" \
+        "remove that first: sudo /usr/local/lib/deskgrid/deskgrid worker uninstall --yes"
+fi
 live() { [ -z "$ROOT" ] && [ -d /run/systemd/system ]; }
 
 UNPACKED=$(mktemp -d)
