@@ -1,8 +1,11 @@
 //! `cargo bench -p tests --bench days`: whether the live system is as fast as `simulate` says. The
 //! real engines of master and workers serve the jobs of Kondo et al. 2004 (section 3.3) on generated
 //! days of their platforms, and the simulator the same jobs on the same days, under three policies.
+//! Means are those of starts that ended on both sides; it fails where some ended on one side alone.
 //!
 //! `-- STARTS` sets the number of starts in each cell (default 40, four a day).
+
+use std::process::ExitCode;
 
 use common::Span;
 use simulator::experiment::{DaySource, Generated, HOSTS, JobSize, KONDO_JOBS, STARTS_S};
@@ -73,6 +76,19 @@ fn portion(portion: &Portion) -> Vec<Pair> {
     KONDO_JOBS.iter().map(one).collect()
 }
 
+/// The starts that had no end on the live side, and those that had none in the simulator.
+fn unfinished(pairs: &[Pair]) -> (usize, usize) {
+    let live = pairs.iter().filter(|pair| pair.live.makespan_s.is_none());
+    let simulated = pairs.iter().filter(|pair| pair.simulated_s.is_none());
+    (live.count(), simulated.count())
+}
+
+/// The starts that ended on one side alone.
+fn lopsided(pairs: &[Pair]) -> usize {
+    let one = |pair: &&Pair| pair.live.makespan_s.is_some() != pair.simulated_s.is_some();
+    pairs.iter().filter(one).count()
+}
+
 /// The part of the intervals that held, of those made at this time of the jobs.
 fn held(pairs: &[Pair], at: usize) -> (usize, usize) {
     let made = pairs.iter().filter_map(|pair| {
@@ -84,7 +100,7 @@ fn held(pairs: &[Pair], at: usize) -> (usize, usize) {
     (made.iter().filter(|held| **held).count(), made.len())
 }
 
-fn main() {
+fn main() -> ExitCode {
     let asked = std::env::args().filter_map(|arg| arg.parse().ok()).next();
     let starts: u32 = asked.unwrap_or(40);
     let mut portions = Vec::new();
@@ -102,9 +118,10 @@ fn main() {
 
     println!("{starts} starts a cell, {HOSTS} hosts; mean makespans in seconds\n");
     println!(
-        "| policy | platform | tasks | minutes | live | simulated | ratio | attempts | simulated |"
+        "| policy | platform | tasks | minutes | live | simulated | ratio | attempts | simulated | unfinished | simulated |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|---|---|");
+    let mut alone = 0;
     for (place, policy) in POLICIES.iter().enumerate() {
         let mut ratios = Vec::new();
         let mut all: Vec<Pair> = Vec::new();
@@ -129,6 +146,9 @@ fn main() {
             geometric_mean(ratios).unwrap_or(f64::NAN),
             worst
         );
+        let one_side = lopsided(&all);
+        alone += one_side;
+        println!("{policy}: {one_side} of {} starts ended on one side alone", all.len());
         for (at, part) in ["10 %", "50 %", "90 %"].iter().enumerate() {
             let (held, made) = held(&all, at);
             println!(
@@ -137,6 +157,14 @@ fn main() {
         }
         println!();
     }
+
+    if alone > 0 {
+        eprintln!(
+            "error: {alone} starts ended on one side alone, and are in no mean: one of them hangs there, or the day was too short"
+        );
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
 }
 
 /// Prints a cell, and returns the mean live makespan over the mean simulated one.
@@ -151,9 +179,10 @@ fn row(policy: &str, platform: &str, size: JobSize, pairs: &[Pair]) -> f64 {
     let attempts = pairs.iter().map(|pair| f64::from(pair.live.attempts));
     let simulated = pairs.iter().map(|pair| f64::from(pair.simulated_attempts));
     let all = pairs.len() as f64;
+    let (live_open, simulated_open) = unfinished(pairs);
 
     println!(
-        "| {policy} | {platform} | {} | {:.0} | {live_s:.0} | {simulated_s:.0} | {:.3} | {:.1} | {:.1} |",
+        "| {policy} | {platform} | {} | {:.0} | {live_s:.0} | {simulated_s:.0} | {:.3} | {:.1} | {:.1} | {live_open} | {simulated_open} |",
         size.tasks,
         size.work_s / 60.0,
         live_s / simulated_s,
