@@ -146,7 +146,26 @@ class Debian(Script):
             (place / "site.toml").write_text(settings)
             self.run_it(script, "configure")
             self.assertEqual((place / "worker.toml").read_text(), settings)
-        self.assertEqual((place / "worker.toml.before").read_text(), "slots = 1\n")
+        self.assertFalse((place / "worker.toml.before").exists())
+
+    def test_what_an_owner_had_written_outlives_several_installers_of_a_site(self) -> None:
+        for name in ("master", "join"):
+            (self.root / "answers" / name).touch()
+        debian = (PACKAGING / "debian" / "deskgrid-worker.postinst").read_text()
+        rpm = (PACKAGING / "rpm" / "deskgrid-worker.scripts").read_text().split("%post\n")[1].split("%preun\n")[0]
+        place = self.root / "etc/deskgrid"
+        for script, word in ((debian, "configure"), (rpm, "2")):
+            (place / "worker.toml").write_text("# The settings, as the package has them: none.\n")
+            for settings in ("slots = 1\n", "slots = 2\n", "slots = 3\n", "slots = 3\n"):
+                (place / "site.toml").write_text(settings)
+                self.run_it(script, word)
+                self.assertEqual((place / "worker.toml").read_text(), settings)
+                if settings == "slots = 1\n":
+                    self.assertFalse((place / "worker.toml.before").exists(), "nobody had written any")
+                    (place / "worker.toml").write_text("updates = false\n")
+            self.assertEqual((place / "worker.toml.before").read_text(), "updates = false\n")
+            for name in ("worker.toml.before", "worker.toml.site"):
+                (place / name).unlink()
 
     def test_the_answers_are_what_the_file_to_join_by_says(self) -> None:
         self.assertEqual(self.joined_by("grid.example.org:7411", "dg1.1.ab"), {"master": "grid.example.org:7411", "token": "dg1.1.ab"})
@@ -186,8 +205,8 @@ class SiteScript(Script):
         self.image = self.root / "image"
         (self.image / "usr").mkdir(parents=True)
 
-    def installer(self, program: str = "program") -> pathlib.Path:
-        """Writes the installer of a worker with this program."""
+    def installer(self, program: str, settings: str) -> pathlib.Path:
+        """Writes the installer of a worker with this program and these settings."""
         archive = io.BytesIO()
         with tarfile.open(fileobj=archive, mode="w:xz") as tar:
             for name, text in (("deskgrid-worker", program), ("lib/systemd/system/deskgrid-worker.service", "[Service]\n"), ("share/man/page", "page\n")):
@@ -195,7 +214,7 @@ class SiteScript(Script):
                 entry.size = len(text)
                 tar.addfile(entry, io.BytesIO(text.encode()))
         script = (PACKAGING.parent / "cli/src/package/installer.sh").read_text()
-        values = {"VERSION": "1.0", "ARCH": os.uname().machine, "JOIN": 'token = "dg1.1.ab"', "SETTINGS": "", "LINES": str(script.count("\n"))}
+        values = {"VERSION": "1.0", "ARCH": os.uname().machine, "JOIN": 'token = "dg1.1.ab"', "SETTINGS": settings, "LINES": str(script.count("\n"))}
         for name, value in values.items():
             script = script.replace(f"@{name}@", value)
         # Without `--root` it works below the test's root all the same.
@@ -204,10 +223,10 @@ class SiteScript(Script):
         path.write_bytes(script.encode() + archive.getvalue())
         return path
 
-    def install(self, *words: str, code: int = 0, program: str = "program") -> str:
+    def install(self, *words: str, code: int = 0, program: str = "program", settings: str = "") -> str:
         """Runs the installer; returns what it said."""
         (self.root / "asked").unlink(missing_ok=True)
-        ran = subprocess.run(["sh", str(self.installer(program)), *words], env=self.env(), capture_output=True, text=True, check=False)
+        ran = subprocess.run(["sh", str(self.installer(program, settings)), *words], env=self.env(), capture_output=True, text=True, check=False)
         self.assertEqual(ran.returncode, code, ran)
         return ran.stdout + ran.stderr
 
@@ -250,6 +269,16 @@ class SiteScript(Script):
                 self.assertIn("somebody has disabled its service", self.install(*words, program=f"newer {state}"))
                 turned_on = [line for line in self.asked() if {"enable", "start", "restart"} & set(line.split())]
                 self.assertEqual(turned_on, [], self.asked())
+
+    def test_what_an_owner_had_written_outlives_several_scripts_of_a_site(self) -> None:
+        place = self.image / "etc/deskgrid"
+        place.mkdir(parents=True)
+        (place / "worker.toml").write_text("updates = false\n")
+        self.assertIn("worker.toml.before now", self.install("--root", str(self.image), settings="slots = 1"))
+        for settings in ("slots = 2", "slots = 3"):
+            self.assertNotIn("were others", self.install("--root", str(self.image), settings=settings))
+        self.assertEqual((place / "worker.toml").read_text(), "slots = 3\n")
+        self.assertEqual((place / "worker.toml.before").read_text(), "updates = false\n")
 
     def test_a_pc_with_a_service_that_was_installed_by_hand_is_left_as_it_is(self) -> None:
         self.installed_before()

@@ -52,7 +52,7 @@ if [ -n "$REMOVE" ]; then
     printf '%s\n' "$FILES" | while read -r file; do rm -f "$ROOT/usr/$file"; done
     rm -rf "$ROOT/usr/bin/deskgrid-worker" "$ROOT/usr/share/doc/deskgrid-worker" "$ROOT/var/lib/deskgrid/worker" \
         "$ROOT/var/lib/deskgrid/join.toml" "$ROOT/etc/deskgrid/join.toml" "$ROOT/etc/deskgrid/join.toml.new" \
-        "$ROOT/etc/deskgrid/worker.toml" "$ROOT/etc/deskgrid/worker.toml.before"
+        "$ROOT/etc/deskgrid/worker.toml" "$ROOT/etc/deskgrid/worker.toml.before" "$ROOT/etc/deskgrid/worker.toml.site"
     rmdir "$ROOT/var/lib/deskgrid" "$ROOT/etc/deskgrid" 2>/dev/null || true
     if live; then systemctl daemon-reload; fi
     if [ -n "$ROOT" ]; then
@@ -87,15 +87,20 @@ mkdir -p "$ROOT/etc/deskgrid"
 put deskgrid-worker "$PROGRAM" 755
 for file in $FILES; do put "$file" "$ROOT/usr/$file" 644; done
 
-# The site's settings. What stood there before is kept aside.
+# The site's settings. What somebody else has written there is kept aside, and not what an earlier file like this one brought.
 cat >settings <<'END_OF_SETTINGS'
 @SETTINGS@
 END_OF_SETTINGS
-if [ -n "$(tr -d ' \n' <settings)" ] && ! cmp -s settings "$SETTINGS"; then
-    [ ! -s "$SETTINGS" ] || REPLACED=yes
-    [ ! -e "$SETTINGS" ] || cp -p "$SETTINGS" "$SETTINGS.before"
-    cp settings "$SETTINGS"
-    CHANGED=yes
+if [ -n "$(tr -d ' \n' <settings)" ]; then
+    if ! cmp -s settings "$SETTINGS"; then
+        if grep -qs '^[^#]' "$SETTINGS" && ! cmp -s "$SETTINGS" "$SETTINGS.site"; then
+            cp -p "$SETTINGS" "$SETTINGS.before"
+            REPLACED=yes
+        fi
+        cp settings "$SETTINGS"
+        CHANGED=yes
+    fi
+    cp settings "$SETTINGS.site"
 fi
 [ -e "$SETTINGS" ] || : >"$SETTINGS"
 
