@@ -12,6 +12,9 @@ use common::text::acts;
 /// The time after which a program that is asked is given up.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(5);
+/// The nodes of AMD's compute driver, and its device.
+const KFD_NODES: &str = "/sys/class/kfd/kfd/topology/nodes";
+const KFD: &str = "/dev/kfd";
 /// The most that is read of what such a program says, in bytes.
 const MOST: usize = 64 * 1024;
 
@@ -67,7 +70,7 @@ fn gnu(said: &str) -> String {
 }
 
 /// Returns the graphics processors that can compute: those that NVIDIA's program names, or else
-/// AMD's compute devices that the kernel shows.
+/// AMD's compute devices that the kernel shows, where this process may use them.
 pub(crate) fn gpus() -> Vec<Gpu> {
     let query = [
         "--query-gpu=name,memory.total",
@@ -76,9 +79,26 @@ pub(crate) fn gpus() -> Vec<Gpu> {
     let nvidia = said(Path::new("nvidia-smi"), &query).map(|list| listed(&list));
     let mut found = nvidia
         .filter(|gpus| !gpus.is_empty())
-        .unwrap_or_else(|| in_sysfs(Path::new("/sys/class/kfd/kfd/topology/nodes")));
+        .unwrap_or_else(|| usable(in_sysfs(Path::new(KFD_NODES)), Path::new(KFD)));
     found.truncate(MAX_GPUS);
     found
+}
+
+/// Returns these graphics processors of AMD's if their compute driver's `device` can be opened: the
+/// kernel shows them to everybody, and a service may be kept from every device.
+fn usable(gpus: Vec<Gpu>, device: &Path) -> Vec<Gpu> {
+    if gpus.is_empty() {
+        return gpus;
+    }
+
+    match std::fs::File::options().read(true).write(true).open(device) {
+        Ok(_) => gpus,
+        Err(error) => {
+            let device = device.display();
+            tracing::warn!(%error, %device, "its graphics processors are not offered: docs/needs.md says how a service may use them");
+            Vec::new()
+        }
+    }
 }
 
 /// Parses lines of `NAME, MIB`.
@@ -240,6 +260,21 @@ mod tests {
         }
         assert_eq!(in_sysfs(nodes.path()), [gpu("navi10", 16368)]);
         assert_eq!(in_sysfs(Path::new("/nowhere")), []);
+    }
+
+    #[test]
+    fn graphics_processors_whose_device_cannot_be_opened_are_not_offered() {
+        let place = tempfile::tempdir().unwrap();
+        let device = place.path().join("kfd");
+        let gpus = vec![Gpu {
+            name: "navi10".to_owned(),
+            memory_mib: 16_368,
+        }];
+        assert_eq!(usable(gpus.clone(), &device), []);
+        assert!(!device.exists(), "it is only looked at");
+        std::fs::write(&device, "").unwrap();
+        assert_eq!(usable(gpus.clone(), &device), gpus);
+        assert_eq!(usable(Vec::new(), &device), []);
     }
 
     #[cfg(unix)]
