@@ -117,6 +117,8 @@ pub(super) async fn run(context: &Context, args: &DoctorArgs) -> Result<Exit, Fa
     let has_joined = here.iter().any(|(who, _)| *who == master::WORKER);
     findings.push(running::worker(&context.state, has_joined).await);
     if here.is_empty() || has_joined {
+        #[cfg(unix)]
+        findings.extend(machine::account(&context.state));
         findings.extend(machine::sensors(&config).await);
         #[cfg(windows)]
         findings.extend(machine::watcher());

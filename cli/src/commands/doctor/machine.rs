@@ -38,6 +38,30 @@ pub(super) fn program(state: &StateDir) -> Vec<Finding> {
     findings
 }
 
+/// Says that sensors and confinement are tried by another account than that of the worker in the state
+/// directory; nothing where there is no worker, or it is the same account.
+#[cfg(unix)]
+pub(super) fn account(state: &StateDir) -> Option<Finding> {
+    use std::os::unix::fs::MetadataExt;
+
+    let owner = std::fs::metadata(state.worker()).ok()?.uid();
+    let caller = rustix::process::geteuid().as_raw();
+    (owner != caller).then(|| other_account(state.root(), owner, caller))
+}
+
+#[cfg(unix)]
+fn other_account(dir: &Path, owner: u32, caller: u32) -> Finding {
+    let dir = dir.display();
+    let what = format!(
+        "sensors and confinement are tried here by account {caller}, but the worker in {dir} runs as account {owner}, in a service that may see \
+         and do less: for it they may be otherwise"
+    );
+    let todo = format!(
+        "sudo -u '#{owner}' deskgrid --dir {dir} doctor is closer; deskgrid --dir {dir} worker status --why says what the worker itself sees"
+    );
+    Finding::note("account", what, todo)
+}
+
 /// Checks every sensor that the owner's rules heed, with its present value.
 pub(super) async fn sensors(config: &worker::Config) -> Vec<Finding> {
     let all = worker::owner::heeded(config);
@@ -325,6 +349,23 @@ mod tests {
         assert_eq!(says(None, None), "available");
         assert_eq!(says(Some("no cgroup"), None), "not available: no cgroup");
         assert_eq!(says(None, Some("by name")), "available, but by name");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_another_account_than_the_workers_tries_is_noted() {
+        let note = other_account(Path::new("/var/lib/deskgrid"), 998, 0);
+        assert_eq!(note.severity, Severity::Note);
+        assert!(note.what.contains("by account 0"), "{}", note.what);
+        let todo = note.todo.unwrap();
+        let cure = "sudo -u '#998' deskgrid --dir /var/lib/deskgrid doctor";
+        assert!(todo.starts_with(cure), "{todo}");
+
+        let place = tempfile::tempdir().unwrap();
+        let state = StateDir::at(place.path().to_owned());
+        assert_eq!(account(&state), None, "there is no worker");
+        std::fs::create_dir(place.path().join("worker")).unwrap();
+        assert_eq!(account(&state), None, "it is this account's");
     }
 
     #[test]
