@@ -116,8 +116,16 @@ def _deb(work: Workshop, program: str, machine: str, files: pathlib.Path) -> Non
     work.run("dpkg-deb", "--root-owner-group", "-Zgzip", "-z9", "--build", tree, into, env={**os.environ, "SOURCE_DATE_EPOCH": str(work.epoch)})
 
 
+def _zsh_of_rpm(files: pathlib.Path) -> None:
+    """Moves completions from where Debian's zsh looks for those of packages to where everybody else's does."""
+    zsh = files / "usr/share/zsh"
+    if (zsh / "vendor-completions").exists():
+        (zsh / "vendor-completions").rename(zsh / "site-functions")
+
+
 def _rpm(work: Workshop, program: str, machine: str, files: pathlib.Path) -> None:
     short, long, _ = PACKAGES[program]
+    _zsh_of_rpm(files)
     scripts = work.top / "packaging" / "rpm" / f"{program}.scripts"
     own = sorted(path for path in files.rglob("deskgrid*") if path.is_dir())
     listed = [f"%dir /{path.relative_to(files).as_posix()}" for path in own]
