@@ -26,17 +26,17 @@ const RANGES_A_REQUEST: usize = 20_000;
 /// The end that answers requests: the master, but in tests.
 pub(crate) trait Answerer {
     /// The replies to one request.
-    type Stream;
+    type AnswerStream;
 
     /// Sends a request.
-    async fn send(&self, request: &Request) -> Result<Self::Stream, LinkError>;
+    async fn send(&self, request: &Request) -> Result<Self::AnswerStream, LinkError>;
 
     /// Returns the next reply; `None` after the last.
-    async fn next(replies: &mut Self::Stream) -> Result<Option<Reply>, LinkError>;
+    async fn next(replies: &mut Self::AnswerStream) -> Result<Option<Reply>, LinkError>;
 }
 
 impl Answerer for Client {
-    type Stream = Replies;
+    type AnswerStream = Replies;
 
     async fn send(&self, request: &Request) -> Result<Replies, LinkError> {
         self.stream(request).await
@@ -56,7 +56,7 @@ pub(crate) struct PagedList<T, A: Answerer = Client> {
     /// Whether one request was too short for all of them.
     in_portions: bool,
     /// The tasks that were asked for last, with the replies.
-    now: Option<(Selector, A::Stream)>,
+    now: Option<(Selector, A::AnswerStream)>,
     /// Whether there were tasks of the job among those that were asked for.
     any: bool,
     /// The refusal of the first portion without any.
@@ -288,9 +288,9 @@ mod tests {
     }
 
     impl Answerer for &Master {
-        type Stream = (Self, VecDeque<Result<Reply, LinkError>>);
+        type AnswerStream = (Self, VecDeque<Result<Reply, LinkError>>);
 
-        async fn send(&self, request: &Request) -> Result<Self::Stream, LinkError> {
+        async fn send(&self, request: &Request) -> Result<Self::AnswerStream, LinkError> {
             let Request::Outputs { job, tasks } = request else {
                 return Ok((*self, VecDeque::new()));
             };
@@ -308,7 +308,9 @@ mod tests {
             Ok((*self, replies.collect()))
         }
 
-        async fn next((master, replies): &mut Self::Stream) -> Result<Option<Reply>, LinkError> {
+        async fn next(
+            (master, replies): &mut Self::AnswerStream,
+        ) -> Result<Option<Reply>, LinkError> {
             *master.given.borrow_mut().last_mut().unwrap() += 1;
             replies.pop_front().transpose()
         }

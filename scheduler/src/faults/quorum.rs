@@ -16,7 +16,7 @@ use crate::protocol::event::RestoredProgress;
 use crate::state::blame::UNSTARTED;
 use crate::state::host::Hosts;
 use crate::state::job::{Job, TaskRecord};
-use crate::state::opinions::{OpinionWait, Owners};
+use crate::state::opinions::{OpinionWait, OwnerSet};
 use crate::state::question::OpenVotes;
 use crate::state::scheduler::Scheduler;
 use crate::state::wishes::Wish;
@@ -147,7 +147,7 @@ impl Job {
 
     /// Returns the parties that have results or live attempts of a task; `None` where that is not all that keeps it from
     /// hosts.
-    fn owners_with(&self, index: u32, hosts: &Hosts) -> Option<Owners> {
+    fn owners_with(&self, index: u32, hosts: &Hosts) -> Option<OwnerSet> {
         let record = self.records.get(&index)?;
         let questions = record.question.iter();
         let results = questions.flat_map(|question| question.ballot.votes());
@@ -256,7 +256,7 @@ impl Starter<'_> {
             return;
         }
 
-        let mut refused: BTreeSet<Owners> = BTreeSet::new();
+        let mut refused: BTreeSet<OwnerSet> = BTreeSet::new();
         for (index, class, _) in job.wishes.all() {
             if class != CopyPurpose::Primary || self.is_done() {
                 continue;

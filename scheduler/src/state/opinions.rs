@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::{HostId, IdSet};
 
 /// The owners that have results of a task.
-pub(crate) type Owners = BTreeSet<HostId>;
+pub(crate) type OwnerSet = BTreeSet<HostId>;
 
 /// How a task waits for another result.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(crate) enum OpinionWait {
     /// It is kept from hosts for other reasons than their owners as well.
     Apart,
     /// It waits for a host of another owner than these.
-    Behind(Owners),
+    Behind(OwnerSet),
 }
 
 /// A task in line, with the number of its group; `None` for one that waits `Apart`.
@@ -26,7 +26,7 @@ type InLine = (u32, Option<usize>);
 /// The waiting tasks.
 #[derive(Debug, Default)]
 pub(crate) struct WaitingOpinions {
-    numbers: BTreeMap<Owners, usize>,
+    numbers: BTreeMap<OwnerSet, usize>,
     /// The tasks of each number. One that waits in another way by now is let go of when it is its turn.
     groups: Vec<IdSet>,
     /// Tasks that are in no group.
@@ -116,7 +116,7 @@ impl WaitingOpinions {
             }
 
             let wait = look(index);
-            let is_behind = |owners: &Owners| self.numbers.get(owners) == Some(&number);
+            let is_behind = |owners: &OwnerSet| self.numbers.get(owners) == Some(&number);
             if matches!(&wait, OpinionWait::Behind(owners) if is_behind(owners)) {
                 return Some((index, group));
             }

@@ -148,7 +148,10 @@ fn main() -> ExitCode {
         );
         let one_side = lopsided(&all);
         alone += one_side;
-        println!("{policy}: {one_side} of {} starts ended on one side alone", all.len());
+        println!(
+            "{policy}: {one_side} of {} starts ended on one side alone",
+            all.len()
+        );
         for (at, part) in ["10 %", "50 %", "90 %"].iter().enumerate() {
             let (held, made) = held(&all, at);
             println!(

@@ -162,7 +162,11 @@ fn a_pc_installed_by_a_site_script_joins_at_its_first_start_and_keeps_no_token()
     let books = root.join("etc");
     let mut left = files(&root);
     left.retain(|file| file.parent() != Some(&books));
-    assert_eq!(left, Vec::<PathBuf>::new(), "only the books of accounts stay");
+    assert_eq!(
+        left,
+        Vec::<PathBuf>::new(),
+        "only the books of accounts stay"
+    );
 }
 
 #[test]
