@@ -462,7 +462,8 @@ mod tests {
         let all = IdSet::from_range(1, tasks);
         let names = HostNames::default();
         let listing = Listing::new(job, spec.into(), all, None, Vec::new(), names);
-        (dir, Reader::new(dir.path()), listing)
+        let reader = Reader::new(dir.path());
+        (dir, reader, listing)
     }
 
     /// All portions of a listing.

@@ -424,10 +424,10 @@ impl Scheduler {
             return;
         };
         let mut gone = IdSet::new();
-        for (index, number) in tasks
-            .iter()
-            .filter(|(index, _)| job.finished.contains(*index))
-        {
+        for (index, number) in tasks {
+            if !job.finished.contains(*index) {
+                continue;
+            }
             job.records
                 .insert(*index, TaskRecord::reborn((*number).min(MAX_NUMBER), false));
             job.wait_again(*index);

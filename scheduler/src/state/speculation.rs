@@ -673,7 +673,7 @@ mod tests {
             let none = IdSet::new();
             let mut speculation = Speculation::new(answer, &all, 0, own_works);
             let own = |index: u32| {
-                let known = own_works && index % 3 == 0;
+                let known = own_works && index.is_multiple_of(3);
                 known.then_some(Span(u64::from(index * 7 % 40)))
             };
             let work = |index| own(index).unwrap_or(Span(20));
