@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use common::content::BlobHash;
@@ -16,8 +16,8 @@ use common::wire::worker::{ToMaster, ToWorker};
 use common::{BlobRef, HostId, Time};
 use link::content::{SendPace, not_here, refuse_get};
 use link::{FrameSender, LinkError};
+use tokio::sync::Notify;
 use tokio::sync::mpsc::WeakSender;
-use tokio::sync::watch;
 
 use super::content::{self, needs};
 use crate::core::SessionId;
@@ -38,8 +38,8 @@ pub(crate) struct SharedContent {
 struct SharedBook {
     book: Sources,
     outboxes: BTreeMap<HostId, WeakSender<ToWorker>>,
-    /// Those who wait for a content.
-    waiting: BTreeMap<BlobHash, watch::Sender<()>>,
+    /// The bells of those who wait for a source, by the numbers under which the book has them.
+    bells: BTreeMap<u64, Arc<Notify>>,
 }
 
 /// A connected host in the [`Sources`], until it is dropped: then all its tickets are taken back.
@@ -49,11 +49,19 @@ pub(super) struct EnteredHost<'a> {
     session: SessionId,
 }
 
+/// Somebody who waits for a source, or was given one, until it is dropped: then what it was woken for or
+/// given is another's, unless it was `taken`.
+struct SourceTurn<'a> {
+    shared: &'a SharedContent,
+    number: u64,
+    bell: Arc<Notify>,
+    taken: bool,
+}
+
 /// A transfer from the master in the book, until it is dropped.
 struct OwnTransfer<'a> {
     state: &'a SessionContext,
     number: u64,
-    blob: BlobRef,
     all: bool,
 }
 
@@ -73,13 +81,29 @@ impl SharedContent {
             inner: Mutex::new(SharedBook {
                 book: Sources::new(fan_out),
                 outboxes: BTreeMap::new(),
-                waiting: BTreeMap::new(),
+                bells: BTreeMap::new(),
             }),
         }
     }
 
-    fn open(&self) -> MutexGuard<'_, SharedBook> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Changes the book, and wakes those who are to look again for it.
+    fn change<T>(&self, change: impl FnOnce(&mut SharedBook) -> T) -> T {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = change(&mut inner);
+        inner.ring();
+        changed
+    }
+
+    /// Makes a [`SourceTurn`] for a transfer of this number.
+    fn turn(&self, number: u64) -> SourceTurn<'_> {
+        let bell = Arc::new(Notify::new());
+        self.change(|inner| inner.bells.insert(number, bell.clone()));
+        SourceTurn {
+            shared: self,
+            number,
+            bell,
+            taken: false,
+        }
     }
 
     /// Enters a host that has connected from this address with this key.
@@ -90,10 +114,11 @@ impl SharedContent {
         key: KeyHash,
         outbox: WeakSender<ToWorker>,
     ) -> EnteredHost<'_> {
-        let mut inner = self.open();
-        let over = inner.book.enter(host, session, seen, key);
-        inner.outboxes.insert(host, outbox);
-        inner.take_back(over);
+        self.change(|inner| {
+            let over = inner.book.enter(host, session, seen, key);
+            inner.outboxes.insert(host, outbox);
+            inner.take_back(over);
+        });
 
         EnteredHost {
             shared: self,
@@ -111,49 +136,49 @@ impl SharedBook {
     }
 
     /// Tells sources with [`ToWorker::Unserve`] that these tickets hold no more.
-    fn take_back(&self, tickets: Vec<(HostId, u64)>) {
+    fn take_back(&self, tickets: impl IntoIterator<Item = (HostId, u64)>) {
         for (source, number) in tickets {
             self.say(source, ToWorker::Unserve(vec![number]));
         }
     }
 
-    /// Wakes those who wait for this content.
-    fn wake(&mut self, hash: BlobHash) {
-        if let Some(waiting) = self.waiting.get(&hash)
-            && waiting.send(()).is_err()
-        {
-            self.waiting.remove(&hash);
+    /// Wakes those who are to look again. Who has not begun to wait yet hears it then.
+    fn ring(&mut self) {
+        for number in self.book.take_woken() {
+            if let Some(bell) = self.bells.get(&number) {
+                bell.notify_one();
+            }
         }
-    }
-
-    /// Wakes those who wait for anything that this host has.
-    fn wake_for(&mut self, source: HostId) {
-        for hash in self.book.holds(source) {
-            self.wake(hash);
-        }
-    }
-
-    fn wake_all(&mut self) {
-        self.waiting.retain(|_, waiting| waiting.send(()).is_ok());
     }
 }
 
 impl Drop for EnteredHost<'_> {
     fn drop(&mut self) {
-        let mut inner = self.shared.open();
-        let over = inner.book.leave(self.host, self.session);
-        inner.take_back(over);
-        inner.wake_all();
+        self.shared.change(|inner| {
+            let over = inner.book.leave(self.host, self.session);
+            inner.take_back(over);
+        });
+    }
+}
+
+impl Drop for SourceTurn<'_> {
+    fn drop(&mut self) {
+        self.shared.change(|inner| {
+            inner.bells.remove(&self.number);
+            inner.book.quit(self.number);
+            if !self.taken {
+                let over = inner.book.give_up(self.number);
+                inner.take_back(over);
+            }
+        });
     }
 }
 
 impl Drop for OwnTransfer<'_> {
     fn drop(&mut self) {
-        let mut inner = self.state.shared.open();
-        inner
-            .book
-            .over(self.state.clock.now(), self.number, self.all);
-        inner.wake(self.blob.hash);
+        let now = self.state.clock.now();
+        let shared = &self.state.shared;
+        shared.change(|inner| inner.book.over(now, self.number, self.all));
     }
 }
 
@@ -165,21 +190,17 @@ pub(super) fn hear(
 ) -> Option<ToMaster> {
     match message {
         ToMaster::Shares(sharing) => {
-            let mut inner = state.shared.open();
-            inner.book.shares(host, session, sharing);
-            inner.wake_all();
+            let shared = &state.shared;
+            shared.change(|inner| inner.book.shares(host, session, sharing));
         }
         ToMaster::Fetched {
             hash,
             ticket,
             bytes,
         } => {
-            let mut inner = state.shared.open();
-            let passed_on = inner.book.fetched(host, hash, ticket, bytes);
-            inner.wake(hash);
-            if let Some((bytes, source)) = passed_on {
-                inner.wake_for(source);
-                drop(inner);
+            let shared = &state.shared;
+            let passed_on = shared.change(|inner| inner.book.fetched(host, hash, ticket, bytes));
+            if let Some(bytes) = passed_on {
                 sent(bytes, "hosts");
             }
         }
@@ -219,8 +240,7 @@ pub(super) async fn give(
     if peers {
         match wanted.choose(number, &mut tx).await? {
             Way::Master => {}
-            Way::Host(source) => {
-                tx.send(&GetReply::At(source)).await?;
+            Way::Told => {
                 tx.finish();
                 tx.delivered().await;
                 return Ok(());
@@ -229,10 +249,9 @@ pub(super) async fn give(
             Way::NoRight => return refuse_get(tx, not_here(hash)).await,
         }
     } else {
-        let mut inner = state.shared.open();
-        inner
-            .book
-            .send_directly(state.clock.now(), host, wanted.blob, number);
+        let now = state.clock.now();
+        let shared = &state.shared;
+        shared.change(|inner| inner.book.send_directly(now, host, wanted.blob, number));
     }
     wanted.send_watched(number, tx).await
 }
@@ -240,7 +259,8 @@ pub(super) async fn give(
 /// The way to somebody who wants content.
 enum Way {
     Master,
-    Host(PeerSource),
+    /// It was told of another host.
+    Told,
     /// It does not want it any more.
     Gone,
     /// It may not have it any more.
@@ -252,13 +272,11 @@ impl Wanted<'_> {
     fn note_failures(&self, failed: Vec<PeerReport>) {
         for report in failed.into_iter().take(MAX_REPORTED) {
             let now = self.state.clock.now();
-            let mut inner = self.state.shared.open();
-            let Some(failed) = inner.book.failed(now, self.host, report) else {
+            let shared = &self.state.shared;
+            let failed = shared.change(|inner| inner.book.failed(now, self.host, report));
+            let Some(failed) = failed else {
                 continue;
             };
-            inner.wake(failed.blob.hash);
-            inner.wake_for(failed.source);
-            drop(inner);
 
             let to = self.name;
             let source = failed.source;
@@ -275,22 +293,25 @@ impl Wanted<'_> {
         }
     }
 
-    /// Waits until there is a source, or another [`Way`].
+    /// Waits until there is a source, and names it, or another [`Way`].
     async fn choose(&self, number: u64, tx: &mut FrameSender) -> Result<Way, LinkError> {
         let clock = self.state.clock;
         let since = clock.now();
+        let mut turn = self.state.shared.turn(number);
         let mut told = false;
         loop {
-            let (until, mut news) = match self.look(since, number) {
-                SourceLook::Go(_) if told && !self.may_still().await? => {
-                    let mut inner = self.state.shared.open();
-                    let over = inner.book.give_up(number);
-                    inner.take_back(over.into_iter().collect());
-                    inner.wake(self.blob.hash);
-                    return Ok(Way::NoRight);
+            let until = match self.look(since, number) {
+                SourceLook::Wait(until) => until,
+                _ if told && !self.may_still().await? => return Ok(Way::NoRight),
+                SourceLook::Master => {
+                    turn.taken = true;
+                    return Ok(Way::Master);
                 }
-                SourceLook::Go(way) => return Ok(way),
-                SourceLook::Wait(until, news) => (until, news),
+                SourceLook::Host(source) => {
+                    tx.send(&GetReply::At(source)).await?;
+                    turn.taken = true;
+                    return Ok(Way::Told);
+                }
             };
             if !std::mem::replace(&mut told, true) {
                 let why = "another host of this network is getting it, or is busy giving it";
@@ -299,7 +320,7 @@ impl Wanted<'_> {
 
             let pause = Duration::from(until.since(clock.now())).max(Duration::from_millis(10));
             tokio::select! {
-                _ = news.changed() => {}
+                () = turn.bell.notified() => {}
                 () = tokio::time::sleep(pause) => {}
                 () = tx.delivered() => return Ok(Way::Gone),
             }
@@ -313,7 +334,11 @@ impl Wanted<'_> {
 
     /// Looks for a source once, in the [`Sources`].
     fn look(&self, since: Time, number: u64) -> SourceLook {
-        let mut inner = self.state.shared.open();
+        let shared = &self.state.shared;
+        shared.change(|inner| self.look_in(inner, since, number))
+    }
+
+    fn look_in(&self, inner: &mut SharedBook, since: Time, number: u64) -> SourceLook {
         let over = inner.book.end_of(self.host, self.blob.hash);
         inner.take_back(over);
 
@@ -321,12 +346,8 @@ impl Wanted<'_> {
             let now = self.state.clock.now();
             let of = (self.host, self.blob);
             match inner.book.choose(now, of, since, number) {
-                SourceChoice::Master => return SourceLook::Go(Way::Master),
-                SourceChoice::Wait(until) => {
-                    let waiting = inner.waiting.entry(self.blob.hash);
-                    let waiting = waiting.or_insert_with(|| watch::Sender::new(()));
-                    return SourceLook::Wait(until, waiting.subscribe());
-                }
+                SourceChoice::Master => return SourceLook::Master,
+                SourceChoice::Wait(until) => return SourceLook::Wait(until),
                 SourceChoice::Host(chosen) => {
                     let Chosen {
                         host,
@@ -336,11 +357,11 @@ impl Wanted<'_> {
                     } = *chosen;
 
                     if inner.say(host, ToWorker::Serve(ticket)) {
-                        return SourceLook::Go(Way::Host(PeerSource {
+                        return SourceLook::Host(PeerSource {
                             addresses,
                             key,
                             ticket: number,
-                        }));
+                        });
                     }
                     // It does not read what it is told.
                     inner.book.withdraw(host);
@@ -354,7 +375,6 @@ impl Wanted<'_> {
         let mut own = OwnTransfer {
             state: self.state,
             number,
-            blob: self.blob,
             all: false,
         };
 
@@ -368,8 +388,9 @@ impl Wanted<'_> {
                     return done;
                 }
                 () = tokio::time::sleep(LOOK) => {
-                    let mut inner = self.state.shared.open();
-                    inner.book.sent(self.state.clock.now(), number, pace.sent());
+                    let now = self.state.clock.now();
+                    let shared = &self.state.shared;
+                    shared.change(|inner| inner.book.sent(now, number, pace.sent()));
                 }
             }
         }
@@ -384,6 +405,63 @@ impl Wanted<'_> {
 
 /// The result of one look for a source.
 enum SourceLook {
-    Go(Way),
-    Wait(Time, watch::Receiver<()>),
+    Master,
+    Host(PeerSource),
+    /// Not yet: look again when the bell rings, or at this time.
+    Wait(Time),
+}
+
+#[cfg(test)]
+mod tests {
+    use common::wire::peer::SharingOffer;
+
+    use super::*;
+
+    const BLOB: BlobRef = BlobRef {
+        hash: BlobHash([1; 32]),
+        size: LEAST_SHARED,
+    };
+
+    fn rang(turn: &SourceTurn<'_>) -> bool {
+        std::pin::pin!(turn.bell.notified()).enable()
+    }
+
+    fn look(shared: &SharedContent, host: u32, number: u64) -> SourceChoice {
+        let of = (HostId(host), BLOB);
+        shared.change(|inner| inner.book.choose(Time(0), of, Time(0), number))
+    }
+
+    #[test]
+    fn a_place_rings_for_one_and_for_the_next_when_that_one_is_dropped() {
+        let shared = SharedContent::new(1);
+        shared.change(|inner| {
+            for n in 1..=4_u8 {
+                let host = HostId(u32::from(n));
+                let seen = IpAddr::from([10, 1, 0, n]);
+                inner.book.enter(host, SessionId(1), seen, [n; 32]);
+            }
+            let sharing = SharingOffer {
+                port: 40_000,
+                address: IpAddr::from([10, 1, 0, 1]),
+                holds: vec![BLOB.hash],
+            };
+            inner.book.shares(HostId(1), SessionId(1), Some(sharing));
+        });
+        let given = shared.turn(2);
+        assert!(matches!(look(&shared, 2, 2), SourceChoice::Host(_)));
+        let third = shared.turn(3);
+        assert!(matches!(look(&shared, 3, 3), SourceChoice::Wait(_)));
+        let fourth = shared.turn(4);
+        assert!(matches!(look(&shared, 4, 4), SourceChoice::Wait(_)));
+        assert!(!rang(&third) && !rang(&fourth));
+
+        // The host could not be told of its source.
+        drop(given);
+        assert!(rang(&third) && !rang(&fourth));
+        // It was woken, and is gone before it looks.
+        drop(third);
+        assert!(rang(&fourth));
+        assert!(matches!(look(&shared, 4, 4), SourceChoice::Host(_)));
+        assert_eq!(shared.change(|inner| inner.bells.len()), 1);
+    }
 }
