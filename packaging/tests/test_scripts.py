@@ -57,7 +57,7 @@ class Script(unittest.TestCase):
         return self.asked()
 
     def env(self) -> dict[str, str]:
-        return {**os.environ, "PLACE": str(self.root), "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}"}
+        return {**os.environ, "PLACE": str(self.root), "TMPDIR": str(self.root), "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}"}
 
     def asked(self) -> list[str]:
         asked = self.root / "asked"
@@ -290,6 +290,32 @@ class SiteScript(Script):
         (self.root / "state").write_text("disabled\n")
         self.install()
         self.assertIn("enable deskgrid-worker.service", self.asked())
+
+    def test_a_first_installation_that_was_interrupted_is_made_up_for_by_the_next_run(self) -> None:
+        for words in ((), ("--root", str(self.image))):
+            with self.subTest(words=words):
+                self.tool("systemd-sysusers", '#!/bin/sh\nkill -9 "$PPID"\n')
+                self.install(*words, code=-9)
+                self.assertNotIn("enable", " ".join(self.asked()).split())
+                (self.root / "state").write_text("disabled\n")
+                self.tool("systemd-sysusers", TOOL)
+                self.assertNotIn("disabled", self.install(*words))
+                self.assertIn("enable", " ".join(self.asked()).split())
+
+                self.assertIn("somebody has disabled its service", self.install(*words), "the installation is complete now")
+                (self.root / "state").unlink()
+
+    def test_an_upgrade_that_was_interrupted_restarts_the_worker_at_the_next_run(self) -> None:
+        self.install()
+        identity = self.root / "var/lib/deskgrid/worker/identity"
+        identity.mkdir(parents=True)
+        (identity / "link.toml").touch()
+        (self.root / "broken-systemd-sysusers").touch()
+        self.install(code=1, program="newer")
+        (self.root / "broken-systemd-sysusers").unlink()
+        self.install(program="newer")
+        self.assertEqual(self.asked()[-1], "restart deskgrid-worker.service")
+        self.assertFalse((self.root / "etc/deskgrid/worker.unfinished").exists())
 
 
 class Units(unittest.TestCase):

@@ -52,7 +52,8 @@ if [ -n "$REMOVE" ]; then
     printf '%s\n' "$FILES" | while read -r file; do rm -f "$ROOT/usr/$file"; done
     rm -rf "$ROOT/usr/bin/deskgrid-worker" "$ROOT/usr/share/doc/deskgrid-worker" "$ROOT/var/lib/deskgrid/worker" \
         "$ROOT/var/lib/deskgrid/join.toml" "$ROOT/etc/deskgrid/join.toml" "$ROOT/etc/deskgrid/join.toml.new" \
-        "$ROOT/etc/deskgrid/worker.toml" "$ROOT/etc/deskgrid/worker.toml.before" "$ROOT/etc/deskgrid/worker.toml.site"
+        "$ROOT/etc/deskgrid/worker.toml" "$ROOT/etc/deskgrid/worker.toml.before" "$ROOT/etc/deskgrid/worker.toml.site" \
+        "$ROOT/etc/deskgrid/worker.unfinished"
     rmdir "$ROOT/var/lib/deskgrid" "$ROOT/etc/deskgrid" 2>/dev/null || true
     if live; then systemctl daemon-reload; fi
     if [ -n "$ROOT" ]; then
@@ -68,6 +69,12 @@ fi
 PROGRAM=$ROOT/usr/bin/deskgrid-worker SETTINGS=$ROOT/etc/deskgrid/worker.toml JOIN=$ROOT/etc/deskgrid/join.toml
 HAD="" CHANGED="" REPLACED="" JOINED="" TOKEN=""
 [ ! -e "$PROGRAM" ] || HAD=yes
+# A run that did not come to its end is made up for: of a first one nobody has disabled anything, and another one owes a restart.
+UNFINISHED=$ROOT/etc/deskgrid/worker.unfinished
+case $(cat "$UNFINISHED" 2>/dev/null || true) in
+    first) HAD="" ;;
+    upgrade) CHANGED=yes ;;
+esac
 # Who has disabled the service that was here, or masked any, goes before this file.
 OFF=""
 case $(systemctl ${ROOT:+--root "$ROOT"} is-enabled deskgrid-worker.service 2>/dev/null || true) in
@@ -84,6 +91,8 @@ put() { # FILE PLACE MODE: put in place at once, since the old one may be in use
     CHANGED=yes
 }
 mkdir -p "$ROOT/etc/deskgrid"
+if [ -n "$HAD" ]; then echo upgrade; else echo first; fi >"$UNFINISHED.new"
+mv -f "$UNFINISHED.new" "$UNFINISHED"
 put deskgrid-worker "$PROGRAM" 755
 for file in $FILES; do put "$file" "$ROOT/usr/$file" 644; done
 
@@ -115,6 +124,7 @@ END_OF_JOIN
 fi
 
 told() { # WHEN: what was done, and when the PC joins
+    rm -f "$UNFINISHED"
     if [ -n "$HAD" ] && [ -z "$CHANGED" ]; then
         what="nothing was changed"
         [ -z "$TOKEN" ] || what="only the token was replaced"
