@@ -282,9 +282,20 @@ class SiteScript(Script):
 
     def test_a_pc_with_a_service_that_was_installed_by_hand_is_left_as_it_is(self) -> None:
         self.installed_before()
-        self.assertIn("worker uninstall --yes", self.install(code=1))
+        told = self.install(code=1)
+        self.assertIn("worker uninstall --yes", told)
+        for lost in ("keep a copy of", "its settings, its identity"):
+            self.assertIn(lost, told)
         self.assertEqual(self.asked(), [])
         self.assertFalse((self.root / "usr").exists())
+
+    def test_the_advice_on_an_image_with_a_service_that_was_installed_by_hand_is_for_the_image(self) -> None:
+        unit = self.image / "etc/systemd/system/deskgrid-worker.service"
+        unit.parent.mkdir(parents=True)
+        unit.write_text(f"{HEAD}\n[Service]\n")
+        told = self.install("--root", str(self.image), code=1)
+        self.assertIn(f"{self.image}/usr/local/lib/deskgrid/deskgrid worker uninstall --root '{self.image}' --yes", told)
+        self.assertEqual(self.asked(), [])
 
     def test_a_service_that_was_disabled_by_the_distribution_is_enabled_by_the_first_installation(self) -> None:
         (self.root / "state").write_text("disabled\n")

@@ -35,7 +35,7 @@ if [ -z "$ROOT" ] && packaged; then
 fi
 if head -n 1 "$ROOT/etc/systemd/system/deskgrid-worker.service" 2>/dev/null | grep -q '^# Written by `deskgrid worker install`'; then
     fail "the worker here is that of an earlier \`deskgrid worker install\`, whose unit would hide the one of this file" \
-        "remove that first: sudo /usr/local/lib/deskgrid/deskgrid worker uninstall --yes"
+        "keep a copy of $ROOT/etc/deskgrid/worker.toml, then remove that first, with its settings, its identity (this PC joins as a new host) and results not yet delivered: sudo $ROOT/usr/local/lib/deskgrid/deskgrid worker uninstall${ROOT:+ --root '$ROOT'} --yes"
 fi
 live() { [ -z "$ROOT" ] && [ -d /run/systemd/system ]; }
 
