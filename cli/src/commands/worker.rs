@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use common::update::UpdateKey;
 use worker::WorkerEnd;
 use worker::update::keeper::{self, KeeperEnd, ProgramKeeper};
 
@@ -35,7 +34,13 @@ pub(super) async fn start(context: &Context, args: WorkerArgs) -> Result<Exit, F
             joined.map_err(as_worker)?.0
         }
     };
-    if let Some(ended) = kept(&dir, &config, identity.update_key, &mut stop).await {
+    let keeper = ProgramKeeper::new(
+        &dir,
+        &config,
+        identity.update_key,
+        crate::handed::words_without_token(),
+    );
+    if let Some(ended) = kept(keeper.with_unfit_settings(unfit.is_some()), &mut stop).await {
         return ended;
     }
     if let Some(unfit) = unfit {
@@ -69,16 +74,13 @@ fn for_keeper(dir: &Path, file: Option<&Path>) -> Option<worker::Config> {
 /// Runs a newer program from the master in place of this one, where there is one that may run; returns how it
 /// ended. `None`: this program works itself.
 async fn kept(
-    dir: &Path,
-    config: &worker::Config,
-    learned: Option<UpdateKey>,
+    keeper: ProgramKeeper,
     stop: impl Future<Output = ()>,
 ) -> Option<Result<Exit, Failure>> {
     if keeper::tie() {
         return None;
     }
 
-    let keeper = ProgramKeeper::new(dir, config, learned, crate::handed::words_without_token());
     match keeper.keep(stop).await {
         KeeperEnd::Installed => None,
         KeeperEnd::Ended(0) => Some(Ok(Exit::Well)),

@@ -19,6 +19,8 @@ use crate::error::WorkerError;
 
 /// The variable by which a program learns its keeper: the keeper's process id, and its version.
 const KEEPER: &str = "DESKGRID_KEEPER";
+/// The exit code of a program that does not take its settings.
+const UNFIT: i32 = 2;
 /// The exit code of a program that panicked.
 const PANICKED: i32 = 101;
 /// The exit code of a program that ends so that its [`ProgramKeeper`] starts another one.
@@ -136,6 +138,7 @@ pub struct ProgramKeeper {
     config: Config,
     learned: Option<UpdateKey>,
     words: Vec<OsString>,
+    unfit: bool,
 }
 
 impl ProgramKeeper {
@@ -152,7 +155,15 @@ impl ProgramKeeper {
             config: config.clone(),
             learned,
             words,
+            unfit: false,
         }
+    }
+
+    /// Takes whether the installed program does not take the settings either.
+    #[must_use]
+    pub fn with_unfit_settings(mut self, unfit: bool) -> Self {
+        self.unfit = unfit;
+        self
     }
 
     /// Runs the newest program that may run, until the installed one is to work itself, `shutdown` resolves, or
@@ -289,7 +300,7 @@ impl ProgramKeeper {
     }
 
     /// Decides what follows the end of a child: `None` is another start.
-    async fn after(
+    pub(super) async fn after(
         &self,
         of: &UpdateStatement,
         trial: bool,
@@ -308,6 +319,12 @@ impl ProgramKeeper {
                 true => None,
                 false => Some(code.unwrap_or(1)),
             };
+        }
+
+        if self.unfit && code == Some(UNFIT) {
+            // No program takes these settings: that is no fault of the new one, which is tried once they are mended.
+            self.undo_start(of);
+            return code;
         }
 
         tracing::warn!(version = %of.version, how, "a new program ended before it had reached the master");

@@ -210,3 +210,32 @@ async fn a_program_that_ran_for_long_is_not_charged_with_what_broke_before() {
     assert!(!taken.broke(&of, "signal 9"), "the first after a long run");
     assert_eq!(chosen(&mut taken, OLD), ProgramChoice::Current(of));
 }
+
+#[cfg(unix)]
+#[tokio::test(start_paused = true)]
+async fn settings_that_no_program_takes_are_no_fault_of_the_one_on_trial() {
+    use std::os::unix::process::ExitStatusExt;
+
+    let dir = tempfile::tempdir().unwrap();
+    let programs = ProgramDir::below(dir.path());
+    let of = statement(NEW);
+    let mut taken = TakenPrograms::default();
+    taken.try_next(unsigned(&of), &of, OLD);
+    programs.write(&taken).unwrap();
+
+    let keeper = || keeper::ProgramKeeper::new(dir.path(), &Config::default(), None, Vec::new());
+    let ended = async |keeper: keeper::ProgramKeeper| {
+        let status = std::process::ExitStatus::from_raw(2 << 8);
+        let began = tokio::time::Instant::now();
+        keeper.after(&of, true, Ok(status), began).await
+    };
+    for _ in 0..=ENDS {
+        assert_eq!(ended(keeper().with_unfit_settings(true)).await, Some(2));
+    }
+    assert!(programs.read().failed(&of.blob.hash).is_none());
+
+    for _ in 0..ENDS {
+        assert_eq!(ended(keeper()).await, None);
+    }
+    assert!(programs.read().failed(&of.blob.hash).is_some());
+}

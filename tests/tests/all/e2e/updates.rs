@@ -280,6 +280,34 @@ fn settings_that_only_a_program_from_the_master_knows_do_not_keep_it_from_its_st
 }
 
 #[test]
+fn a_mistake_in_the_settings_ends_the_worker_and_does_not_condemn_a_program_on_trial() {
+    let mut grid = Grid::start();
+    make_key(&grid);
+    grid.worker("h1").start();
+    let settings = grid.dir().join("h1.toml");
+    let text = fs::read_to_string(&settings).expect("the settings");
+    fs::write(&settings, format!("slotz = 1\n{text}")).expect("is written");
+
+    let [mended, started] = ["mended", "started"].map(|name| grid.dir().join(name));
+    let does = format!(
+        "test -e '{}' || exit 2; touch '{}'; exec sleep 30",
+        mended.display(),
+        started.display()
+    );
+    let newer = script(&grid, &version('2'), &does);
+    start(&grid, &newer, &AT_ONCE).expect_code(0);
+    let code = eventually("the worker ends", PATIENCE, || grid.running("h1").ended());
+    assert_eq!(code, 2);
+
+    fs::write(&mended, "").expect("is written");
+    // With the settings as they were.
+    grid.worker("h1").launch();
+    eventually("the program is tried again", PATIENCE, || {
+        started.exists().then_some(())
+    });
+}
+
+#[test]
 fn hosts_refuse_what_their_owner_forbids_what_they_cannot_check_and_what_is_not_what_was_signed() {
     let mut grid = Grid::start();
     grid.worker("early").start();
