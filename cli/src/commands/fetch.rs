@@ -64,15 +64,20 @@ enum TaskDirs {
 
 impl TaskDirs {
     /// Takes the names for a job. They depend neither on which files are there, nor on how many tasks an open job has
-    /// so far: a later fetch is to find the same directories.
+    /// so far or had when it was closed: a later fetch is to find the same directories.
     ///
     /// # Errors
     /// If the master refuses or the connection is gone.
-    async fn of(session: &Session, job: &JobView, pad: bool) -> Result<Self, Failure> {
-        if job.tasks.total <= 1 && !job.open {
+    async fn of(
+        session: &Session,
+        job: &JobView,
+        into: &Into,
+        earlier: &EarlierFiles,
+    ) -> Result<Self, Failure> {
+        if job.tasks.total <= 1 && !job.open && !earlier.was_open(&into.dir) {
             return Ok(TaskDirs::None);
         }
-        if !pad {
+        if !into.pad {
             return Ok(TaskDirs::Digits(1));
         }
 
@@ -220,14 +225,17 @@ pub(super) async fn run(
     let outputs = outputs_of(session, &job, tasks.clone()).await?;
     note_removed(session, &outputs).await?;
 
-    let dirs = TaskDirs::of(session, &job, into.pad).await?;
+    let mut earlier = EarlierFiles::of(&context.state, &job);
+    let dirs = TaskDirs::of(session, &job, &into, &earlier).await?;
     let (wanted, unplaced) = wanted(&outputs, &into.dir, dirs);
     if wanted.is_empty() && unplaced.is_empty() {
         note(&nothing_of(&job, &outputs));
     }
+    if job.open && !wanted.is_empty() {
+        earlier.add_open(&into.dir);
+    }
 
     let left = left_in(&wanted, &into.dir, dirs);
-    let earlier = EarlierFiles::of(&context.state, &job);
     let (planned, mut earlier) = look(wanted, into.force, earlier).await?;
     let file = |(wanted, there): &(WantedFile, FileThere)| FetchedFile {
         task: wanted.task.to_string(),

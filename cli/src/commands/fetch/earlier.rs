@@ -23,6 +23,8 @@ pub(super) struct EarlierFiles {
     files: BTreeMap<PathBuf, BTreeSet<BlobRef>>,
     /// The archives that were unpacked, those of finished tasks too, with what came of each.
     unpacked: BTreeMap<PathBuf, (BlobRef, UnpackedEntries)>,
+    /// The directories that files were fetched into while the job was open.
+    open: BTreeSet<PathBuf>,
 }
 
 /// A line of the record.
@@ -33,6 +35,12 @@ struct RecordedFile {
     /// The entries of an archive that was unpacked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     entries: Option<Vec<(RecordedPath, Option<BlobRef>)>>,
+}
+
+/// A line of the record on a directory that files were fetched into while the job was open.
+#[derive(Serialize, Deserialize)]
+struct RecordedDir {
+    open: RecordedPath,
 }
 
 impl RecordedFile {
@@ -54,10 +62,14 @@ impl RecordedFile {
         }
     }
 
-    /// Returns it as a line of text; empty where it has no such form.
     fn line(&self) -> String {
-        serde_json::to_string(self).map_or_else(|_| String::new(), |line| line + "\n")
+        line_of(self)
     }
+}
+
+/// Returns something as a line of text; empty where it has no such form.
+fn line_of(recorded: &impl Serialize) -> String {
+    serde_json::to_string(recorded).map_or_else(|_| String::new(), |line| line + "\n")
 }
 
 /// A path in the record: archives hold names that are no text.
@@ -99,6 +111,9 @@ impl EarlierFiles {
             ..Self::default()
         };
         for line in text.lines() {
+            if let Ok(dir) = serde_json::from_str::<RecordedDir>(line) {
+                read.open.insert(dir.open.into());
+            }
             let Ok(line) = serde_json::from_str::<RecordedFile>(line) else {
                 continue;
             };
@@ -113,6 +128,16 @@ impl EarlierFiles {
             }
         }
         read
+    }
+
+    /// Adds a directory that files are about to be fetched into while the job is open.
+    pub(super) fn add_open(&mut self, dir: &Path) {
+        self.open.extend(std::path::absolute(dir));
+    }
+
+    /// Whether files were fetched into this directory while the job was open.
+    pub(super) fn was_open(&self, dir: &Path) -> bool {
+        std::path::absolute(dir).is_ok_and(|dir| self.open.contains(&dir))
     }
 
     /// Whether this is the content that was fetched to this path.
@@ -197,7 +222,7 @@ impl EarlierFiles {
 
     /// Writes the record, if there is anything in it. Where that fails, the user is asked for `--force` later.
     pub(super) fn save(&self) {
-        if self.files.is_empty() && self.unpacked.is_empty() {
+        if self.files.is_empty() && self.unpacked.is_empty() && self.open.is_empty() {
             let _ = fs::remove_file(&self.place);
             return;
         }
@@ -210,7 +235,12 @@ impl EarlierFiles {
             .unpacked
             .iter()
             .map(|(path, (content, entries))| RecordedFile::of_archive(path, *content, entries));
-        let text: String = files.chain(unpacked).map(|line| line.line()).collect();
+        let open = self.open.iter().map(|dir| RecordedDir {
+            open: dir.as_path().into(),
+        });
+        let text: String = (files.chain(unpacked).map(|line| line.line()))
+            .chain(open.map(|dir| line_of(&dir)))
+            .collect();
 
         if let Some(dir) = self.place.parent() {
             let _ = fs::create_dir_all(dir)
@@ -244,6 +274,17 @@ mod tests {
         files.add(&path, new);
         files.save();
         assert!(!record().has(&path, &old) && record().has(&path, &new));
+    }
+
+    #[test]
+    fn a_directory_of_an_open_job_is_known_by_its_path_however_it_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let record = || EarlierFiles::at(dir.path().join("record"));
+        let mut files = record();
+        files.add_open(&dir.path().join("out"));
+        files.save();
+        assert!(record().was_open(&dir.path().join("./out/")));
+        assert!(!record().was_open(dir.path()));
     }
 
     #[test]

@@ -807,6 +807,26 @@ fn files_of_an_open_job_lie_below_their_task_from_the_first_fetch_on() {
 }
 
 #[test]
+fn the_only_task_of_a_job_that_was_fetched_while_open_keeps_its_directory_once_it_is_closed() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    // A file of that name would meet the directory.
+    let words = "echo out > 1";
+    let job = grid.submit(["--open", "--output-file", "1", "--", "sh", "-c", words]);
+    let done = |view: &serde_json::Value| (view["tasks"]["finished"] == 1).then_some(());
+    grid.until("the task is done", &["job", "info", &job], done);
+    let into = grid.fetch(&job, "kept");
+    grid.deskgrid(["job", "close", &job]).expect_code(0);
+
+    let to = into.to_str().expect("UTF-8");
+    let again = grid.deskgrid(["job", "fetch", &job, "--into", to]);
+    let said = again.expect_code(0).stdout;
+    assert!(said.contains("1 was already there"), "{said}");
+    assert!(into.join("1/1").is_file());
+    assert!(grid.fetch(&job, "other").join("1").is_file());
+}
+
+#[test]
 fn an_item_with_brackets_and_braces_names_its_output() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(4).start();
