@@ -109,15 +109,20 @@ class Rpm(Script):
         self.assertEqual(self.run_it(text.split("%preun\n")[1].split("%postun\n")[0], "0"), ["disable deskgrid-worker.service"])
 
 
-    def test_a_service_of_an_earlier_installation_by_hand_is_named_and_keeps_account_and_identity(self) -> None:
+    def test_a_service_of_an_earlier_installation_by_hand_is_named_and_keeps_account_identity_and_settings(self) -> None:
         state = self.installed_before()
         self.post(1)
         self.assertIn("worker uninstall --yes", self.told)
         (self.root / "asked").unlink()
         text = (PACKAGING / "rpm" / "deskgrid-worker.scripts").read_text()
         before, after = text.split("%preun\n")[1].split("%postun\n")
-        self.assertEqual(self.run_it(before, "0") + self.run_it(after, "0"), [])
+        settings = self.root / "etc/deskgrid/worker.toml"
+        settings.write_text("slots = 2\n")
+        self.assertEqual(self.run_it(before, "0"), [])
+        settings.rename(settings.with_suffix(".toml.rpmsave"))
+        self.assertEqual(self.run_it(after, "0"), [])
         self.assertTrue(state.exists())
+        self.assertEqual(settings.read_text(), "slots = 2\n")
 
     def test_an_erased_package_takes_account_and_identity_along(self) -> None:
         state = self.installed_before()
@@ -175,7 +180,7 @@ class Debian(Script):
         self.assertEqual(self.joined_by(master, token), {"master": master, "token": token.replace("\n", "")})
 
 
-    def test_a_service_of_an_earlier_installation_by_hand_is_named_and_keeps_account_and_identity(self) -> None:
+    def test_a_service_of_an_earlier_installation_by_hand_is_named_and_keeps_account_identity_and_settings(self) -> None:
         for name in ("master", "join"):
             (self.root / "answers" / name).touch()
         state = self.installed_before()
@@ -183,9 +188,15 @@ class Debian(Script):
         self.run_it(scripts["postinst"], "configure")
         self.assertIn("worker uninstall --yes", self.told)
         (self.root / "asked").unlink()
-        asked = self.run_it(scripts["prerm"], "remove") + self.run_it(scripts["postrm"], "purge")
-        self.assertEqual(asked, [])
+        settings = self.root / "etc/deskgrid/worker.toml"
+        settings.write_text("slots = 2\n")
+        self.assertEqual(self.run_it(scripts["prerm"], "remove"), [])
+        # A conffile, which dpkg takes away before the last script.
+        settings.unlink()
+        self.assertEqual(self.run_it(scripts["postrm"], "purge"), [])
         self.assertTrue(state.exists())
+        self.assertEqual([path.name for path in settings.parent.iterdir()], ["worker.toml"])
+        self.assertEqual(settings.read_text(), "slots = 2\n")
 
         (self.root / "etc/systemd/system/deskgrid-worker.service").unlink()
         self.assertIn("userdel deskgrid", self.run_it(scripts["postrm"], "purge"))
