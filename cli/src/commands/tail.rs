@@ -4,7 +4,7 @@
 use common::attempt::StreamKind;
 use common::selector::Selector;
 use common::text::{PiecedText, ShownOutput};
-use common::view::TaskState;
+use common::view::{OutputView, TaskState};
 use common::wire::client::{Reply, Request, TailFrom, TailNews};
 use common::wire::stream::TailPart;
 use common::{AttemptId, IdSet, TaskId};
@@ -17,10 +17,14 @@ use super::unconfirmed::UnconfirmedResults;
 use crate::args::OutputMode;
 use crate::args::job::StreamName;
 use crate::args::value::{OneJob, OneTask};
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::output::{document, note};
 use crate::session::Session;
 use crate::watch::{Interrupted, WayBack, note_lost};
+
+/// The times that a master may refuse a result for now. It may be shutting down; what it cannot read, it cannot read
+/// later either.
+const REFUSALS: u32 = 6;
 
 /// Some output of a running task, as a line of JSON.
 #[derive(Serialize)]
@@ -45,6 +49,10 @@ struct Tail<'a> {
     screen: ShownOutput,
     /// The output of the shown attempt so far, as lines of JSON have it.
     text: PiecedText,
+    /// Whether the notes on the result are printed.
+    told: bool,
+    /// The times that the master has refused the result for now.
+    refused: u32,
 }
 
 /// Prints one stream of each of these tasks from its beginning, one task after the other.
@@ -66,6 +74,8 @@ pub(super) async fn each(
             shown: None,
             screen: ShownOutput::default(),
             text: PiecedText::default(),
+            told: false,
+            refused: 0,
         };
         session = tail.run(session).await?;
     }
@@ -93,9 +103,20 @@ pub(super) async fn newest(
         shown: None,
         screen: ShownOutput::default(),
         text: PiecedText::default(),
+        told: false,
+        refused: 0,
     };
 
     tail.run(session.clone()).await.map(drop)
+}
+
+/// Whether a result that was not had is tried over another connection. A master that is away is waited for; one that
+/// has `refused` it too often is believed.
+fn goes_round(failure: &Failure, refused: &mut u32) -> bool {
+    if failure.exit != Exit::Unreachable {
+        *refused += 1;
+    }
+    failure.is_away() && *refused < REFUSALS
 }
 
 impl Tail<'_> {
@@ -107,7 +128,7 @@ impl Tail<'_> {
                 // The master may go away between the end of the task and its result, too.
                 Ok(true) => match self.rest(&session).await {
                     Ok(()) => return Ok(session),
-                    Err(failure) if failure.is_away() => note_lost(&failure),
+                    Err(failure) if goes_round(&failure, &mut self.refused) => note_lost(&failure),
                     Err(failure) => return Err(failure),
                 },
                 Ok(false) => note("the master ended the answer; connecting again"),
@@ -162,6 +183,7 @@ impl Tail<'_> {
                 ));
                 self.end_text()?;
                 self.at = TailFrom::Byte(attempt, 0);
+                self.told = false;
             }
             None if self.at == TailFrom::Start => self.at = TailFrom::Byte(attempt, 0),
             None => {}
@@ -240,25 +262,31 @@ impl Tail<'_> {
         self.context.out.bytes(line.as_bytes())
     }
 
-    /// Says that the task was cancelled, if it was: what was printed ends like the output of one that finished.
-    async fn note_cancelled(&self, session: &Session) -> Result<(), Failure> {
-        let this = Selector::Ids(IdSet::from_range(self.task.index, self.task.index));
+    /// Says once what the result is: that outputs were removed, that the task was cancelled, since what was printed ends
+    /// like the output of one that finished, and that others have not confirmed it, if they were to.
+    async fn tell(&mut self, session: &Session, outputs: &[OutputView]) -> Result<(), Failure> {
+        if self.told {
+            return Ok(());
+        }
+        let TaskId { job, index } = self.task;
+        let this = IdSet::from_range(index, index);
+        let one = Selector::Ids(this.clone());
         let states = vec![TaskState::Cancelled];
-        let cancelled = session.tasks(self.task.job, this, states).await?;
+        let cancelled = session.tasks(job, one.clone(), states).await?;
+        let unconfirmed = match outputs.is_empty() {
+            true => UnconfirmedResults::default(),
+            false => UnconfirmedResults::of(session, job, &one).await?,
+        };
+
+        // From here on nothing is asked after something was printed.
+        note_removed(session, outputs).await?;
         if !cancelled.is_empty() {
             note(&format!("{} was cancelled", self.task));
         }
-        Ok(())
-    }
-
-    /// Says that the result was not confirmed by others, if it was to be.
-    async fn note_unconfirmed(&self, session: &Session) -> Result<(), Failure> {
-        let TaskId { job, index } = self.task;
-        let this = IdSet::from_range(index, index);
-        let found = UnconfirmedResults::of(session, job, &Selector::Ids(this.clone())).await?;
-        for line in found.notes(job, &this) {
+        for line in unconfirmed.notes(job, &this) {
             note(&line);
         }
+        self.told = true;
         Ok(())
     }
 
@@ -266,11 +294,7 @@ impl Tail<'_> {
     async fn rest(&mut self, session: &Session) -> Result<(), Failure> {
         let this = Selector::Ids(IdSet::from_range(self.task.index, self.task.index));
         let outputs = session.outputs(self.task.job, this).await?;
-        note_removed(session, &outputs).await?;
-        self.note_cancelled(session).await?;
-        if !outputs.is_empty() {
-            self.note_unconfirmed(session).await?;
-        }
+        self.tell(session, &outputs).await?;
 
         for output in &outputs {
             let (bytes, _) = written(session, output, self.stream).await?;
@@ -295,5 +319,33 @@ impl Tail<'_> {
             }
         }
         self.end_text()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use common::wire::{Refusal, RefusalCode};
+    use link::LinkError;
+
+    use super::*;
+
+    #[test]
+    fn a_master_that_is_away_is_waited_for_and_one_that_cannot_read_a_result_is_believed() {
+        let refusal = |code| Failure::from(LinkError::Refused(Refusal::new(code, "m", "")));
+        let mut refused = 0;
+        let stands_by = || LinkError::StandsBy {
+            master: "h:1".into(),
+            active: None,
+        };
+        for _ in 0..REFUSALS * 2 {
+            let away = [LinkError::Closed("gone".into()), stands_by()].map(Failure::from);
+            assert!(away.iter().all(|failure| goes_round(failure, &mut refused)));
+        }
+        assert!(!goes_round(&refusal(RefusalCode::NotFound), &mut refused));
+
+        let mut refused = 0;
+        let tries =
+            (0..).take_while(|_| goes_round(&refusal(RefusalCode::Unavailable), &mut refused));
+        assert_eq!(tries.count() + 1, REFUSALS as usize);
     }
 }
