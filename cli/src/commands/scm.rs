@@ -220,8 +220,7 @@ fn place(places: &ScmPaths, settings: Option<&str>, watcher: Option<&Path>) -> R
     let this = std::env::current_exe().map_err(|e| Failure::io("cannot find this program", &e))?;
     copy(&this, &places.program())?;
     if let Some(text) = settings {
-        let to = places.settings();
-        patiently(|| fs::write(&to, text)).map_err(|e| cannot("write", &to, &e))?;
+        write(text, &places.settings())?;
     }
 
     if let Some(watcher) = watcher {
@@ -287,13 +286,25 @@ fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
         return Ok(());
     }
 
+    replace(to, |aside| fs::copy(from, aside).map(drop))
+}
+
+/// Writes settings that differ. Where they cannot be written whole, those that are there stay.
+fn write(text: &str, to: &Path) -> Result<(), Failure> {
+    if fs::read(to).is_ok_and(|there| there == text.as_bytes()) {
+        return Ok(());
+    }
+    replace(to, |aside| fs::write(aside, text))
+}
+
+/// Puts what `make` writes aside into the place of a file.
+fn replace(to: &Path, make: impl Fn(&Path) -> io::Result<()>) -> Result<(), Failure> {
     let aside = to.with_extension("new");
-    let copied = patiently(|| fs::copy(from, &aside).map(drop))
-        .and_then(|()| patiently(|| fs::rename(&aside, to)));
-    if copied.is_err() {
+    let placed = patiently(|| make(&aside)).and_then(|()| patiently(|| fs::rename(&aside, to)));
+    if placed.is_err() {
         let _ = fs::remove_file(&aside);
     }
-    copied.map_err(|e| cannot("write", to, &e))
+    placed.map_err(|e| cannot("write", to, &e))
 }
 
 /// Removes a directory, if it is there.
