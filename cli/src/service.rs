@@ -354,13 +354,13 @@ ConditionPathExists=|/etc/deskgrid/join.toml
 
 /// The commands of a packaged service. The file with the token becomes the worker's, which removes
 /// it once it has joined. Root prepares it where nobody else writes and moves it as a whole (`-T`):
-/// what the worker's account has put in its place is replaced, or refused, and not followed.
-const PACKAGED_START: &str = "\
-ExecStartPre=+/bin/sh -c 'test ! -e /etc/deskgrid/join.toml || { install -T -m 0600 -o deskgrid -g deskgrid /etc/deskgrid/join.toml /etc/deskgrid/join.toml.new && mv -fT /etc/deskgrid/join.toml.new /var/lib/deskgrid/join.toml && rm -f /etc/deskgrid/join.toml; }'
+/// what the worker's account has put in its place is replaced, or refused, and not followed. A
+/// worker that has joined needs no token, and is not kept from its start.
+const PACKAGED_START: &str = r#"ExecStartPre=+/bin/sh -c 'test ! -e /etc/deskgrid/join.toml || { install -T -m 0600 -o deskgrid -g deskgrid /etc/deskgrid/join.toml /etc/deskgrid/join.toml.new && mv -fT /etc/deskgrid/join.toml.new /var/lib/deskgrid/join.toml && rm -f /etc/deskgrid/join.toml; } || { rm -f /etc/deskgrid/join.toml.new; echo "/etc/deskgrid/join.toml stays: it cannot be put in the place of /var/lib/deskgrid/join.toml" >&2; test -e /var/lib/deskgrid/worker/identity/link.toml; }'
 ExecStart=/usr/bin/deskgrid-worker --dir /var/lib/deskgrid start --config /etc/deskgrid/worker.toml --first-start /var/lib/deskgrid/join.toml
 StateDirectory=deskgrid
 StateDirectoryMode=0750
-";
+"#;
 
 const UNIT_TEXT: &str = "\
 StartLimitIntervalSec=0
@@ -537,7 +537,12 @@ mod tests {
         std::fs::create_dir(&taken).unwrap();
         std::fs::write(&given, "token").unwrap();
         assert!(!take_the_file_to_join_by(root.path()), "a directory");
+        let identity = state.join("worker/identity");
+        std::fs::create_dir_all(&identity).unwrap();
+        std::fs::write(identity.join("link.toml"), "").unwrap();
+        assert!(take_the_file_to_join_by(root.path()), "it has joined");
         assert!(given.exists());
+        assert_eq!(std::fs::read_dir(&etc).unwrap().count(), 1);
     }
 
     #[test]
