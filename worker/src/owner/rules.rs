@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 use super::policy::hours::Hours;
 use super::sight::Topic;
 
+/// The bytes of memory that the worker takes itself, with its own processes and their files.
+const OWN_MEMORY: u64 = 64 << 20;
+
 /// The owner's rules: the times at which tasks may run, and the part of the host they may use.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -227,11 +230,13 @@ pub struct HostSize {
 
 impl HostSize {
     /// Returns the memory that tasks may have together by this share of the host's, in bytes. Of a
-    /// bound on the worker itself they leave it a sixteenth.
+    /// bound on the worker itself they leave it a sixteenth, and at least [`OWN_MEMORY`], as far as
+    /// that is not more than half.
     pub fn lent_memory(&self, share: f64) -> u64 {
         let part = (share * self.memory as f64) as u64;
         if self.memory_bound < self.memory {
-            part.min(self.memory_bound - self.memory_bound / 16)
+            let own = (self.memory_bound / 16).max(OWN_MEMORY);
+            part.min(self.memory_bound - own.min(self.memory_bound / 2))
         } else {
             part
         }
@@ -495,6 +500,15 @@ mod tests {
         assert_eq!(service.lent_memory(0.75), gib(12) / 16 * 15);
         assert_eq!(service.lent_memory(1.0), gib(12) / 16 * 15);
         assert_eq!(service.lent_memory(0.25), gib(4));
+
+        // In a small container the worker needs more than its sixteenth.
+        for (mib, lent) in [(512, 448), (256, 192), (64, 32)] {
+            let container = HostSize {
+                memory_bound: mib << 20,
+                ..free
+            };
+            assert_eq!(container.lent_memory(0.75), lent << 20);
+        }
     }
 
     #[test]
