@@ -395,7 +395,7 @@ pub(crate) struct ServiceArgs {
 }
 
 /// `deskgrid doctor`.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(crate) struct DoctorArgs {
     /// The worker's settings file, which names its sensors
     #[arg(long, value_name = "F")]

@@ -118,7 +118,7 @@ pub(super) async fn run(context: &Context, args: &DoctorArgs) -> Result<Exit, Fa
     findings.push(running::worker(&context.state, has_joined).await);
     if here.is_empty() || has_joined {
         #[cfg(unix)]
-        findings.extend(machine::account(&context.state));
+        findings.extend(machine::account(&context.state, args));
         findings.extend(machine::sensors(&config).await);
         #[cfg(windows)]
         findings.extend(machine::watcher());

@@ -7,6 +7,8 @@ use worker::owner::sensors::{self, SensorSight};
 use worker::owner::sight::Sight;
 
 use super::Finding;
+#[cfg(unix)]
+use crate::args::serve::DoctorArgs;
 use crate::state::StateDir;
 
 /// The free space, in bytes, below which there is a note.
@@ -41,23 +43,27 @@ pub(super) fn program(state: &StateDir) -> Vec<Finding> {
 /// Says that sensors and confinement are tried by another account than that of the worker in the state
 /// directory; nothing where there is no worker, or it is the same account.
 #[cfg(unix)]
-pub(super) fn account(state: &StateDir) -> Option<Finding> {
+pub(super) fn account(state: &StateDir, args: &DoctorArgs) -> Option<Finding> {
     use std::os::unix::fs::MetadataExt;
 
     let owner = std::fs::metadata(state.worker()).ok()?.uid();
     let caller = rustix::process::geteuid().as_raw();
-    (owner != caller).then(|| other_account(state.root(), owner, caller))
+    (owner != caller).then(|| other_account(state.root(), args, owner, caller))
 }
 
 #[cfg(unix)]
-fn other_account(dir: &Path, owner: u32, caller: u32) -> Finding {
+fn other_account(dir: &Path, args: &DoctorArgs, owner: u32, caller: u32) -> Finding {
     let dir = dir.display();
+    // Without them other sensors and another confinement would be tried.
+    let config = args.config.as_deref();
+    let config = config.map_or_else(String::new, |file| format!(" --config {}", file.display()));
+    let dedicated = if args.dedicated { " --dedicated" } else { "" };
     let what = format!(
         "sensors and confinement are tried here by account {caller}, but the worker in {dir} runs as account {owner}, in a service that may see \
          and do less: for it they may be otherwise"
     );
     let todo = format!(
-        "sudo -u '#{owner}' deskgrid --dir {dir} doctor is closer; deskgrid --dir {dir} worker status --why says what the worker itself sees"
+        "sudo -u '#{owner}' deskgrid --dir {dir} doctor{config}{dedicated} is closer; deskgrid --dir {dir} worker status --why says what the worker itself sees"
     );
     Finding::note("account", what, todo)
 }
@@ -354,18 +360,29 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn what_another_account_than_the_workers_tries_is_noted() {
-        let note = other_account(Path::new("/var/lib/deskgrid"), 998, 0);
+        let plain = DoctorArgs::default();
+        let noted = |args: &DoctorArgs| other_account(Path::new("/var/lib/deskgrid"), args, 998, 0);
+        let note = noted(&plain);
         assert_eq!(note.severity, Severity::Note);
         assert!(note.what.contains("by account 0"), "{}", note.what);
         let todo = note.todo.unwrap();
         let cure = "sudo -u '#998' deskgrid --dir /var/lib/deskgrid doctor";
-        assert!(todo.starts_with(cure), "{todo}");
+        assert!(todo.starts_with(&format!("{cure} is closer")), "{todo}");
+
+        let given = DoctorArgs {
+            config: Some("/etc/deskgrid/worker.toml".into()),
+            dedicated: true,
+            ..DoctorArgs::default()
+        };
+        let todo = noted(&given).todo.unwrap();
+        let cure = format!("{cure} --config /etc/deskgrid/worker.toml --dedicated is closer");
+        assert!(todo.starts_with(&cure), "{todo}");
 
         let place = tempfile::tempdir().unwrap();
         let state = StateDir::at(place.path().to_owned());
-        assert_eq!(account(&state), None, "there is no worker");
+        assert_eq!(account(&state, &plain), None, "there is no worker");
         std::fs::create_dir(place.path().join("worker")).unwrap();
-        assert_eq!(account(&state), None, "it is this account's");
+        assert_eq!(account(&state, &plain), None, "it is this account's");
     }
 
     #[test]
