@@ -348,11 +348,22 @@ impl From<master::MasterError> for Failure {
                 );
             }
             master::MasterError::Unreadable { ref source, .. } => {
-                // The code tells a service not to try again with the same words.
-                return Failure {
-                    exit: Exit::Usage,
-                    ..Failure::io(error.to_string(), source)
-                };
+                use std::io::ErrorKind;
+                // The code tells a service not to try again with the same words: a disk or a mount may answer later.
+                let wrong = matches!(
+                    source.kind(),
+                    ErrorKind::NotFound
+                        | ErrorKind::PermissionDenied
+                        | ErrorKind::IsADirectory
+                        | ErrorKind::NotADirectory
+                        | ErrorKind::InvalidData
+                );
+                let failure = Failure::io(error.to_string(), source);
+                let exit = if wrong { Exit::Usage } else { failure.exit };
+                return Failure { exit, ..failure };
+            }
+            master::MasterError::Certificate { .. } => {
+                "name a certificate and its key as PEM in the settings; where they are being renewed, start the master again"
             }
             master::MasterError::Place { hint, .. } => {
                 return Failure::usage(error.to_string(), hint);
@@ -505,6 +516,25 @@ mod tests {
             ),
             (0, 2, 3, 4)
         );
+    }
+
+    #[cfg(all(not(windows), feature = "whole"))]
+    #[test]
+    fn a_master_that_starts_again_by_itself_does_so_after_what_may_pass() {
+        use std::io::ErrorKind;
+
+        let unreadable = |kind: ErrorKind| master::MasterError::Unreadable {
+            path: "m.toml".into(),
+            source: kind.into(),
+        };
+        let renewed = master::MasterError::Certificate {
+            path: "http.pem".into(),
+            why: "no such file".to_owned(),
+        };
+        let exit = |error: master::MasterError| Failure::from(error).exit;
+        assert_eq!(exit(unreadable(ErrorKind::NotFound)), Exit::Usage);
+        assert_eq!(exit(unreadable(ErrorKind::TimedOut)), Exit::Error);
+        assert_eq!(exit(renewed), Exit::Error);
     }
 
     #[test]

@@ -57,6 +57,15 @@ pub enum MasterError {
         /// The system's answer.
         source: std::io::Error,
     },
+    /// The certificate or the key for HTTP cannot be read, or they do not belong together: they may
+    /// be being renewed.
+    #[error("cannot use {} for HTTP: {why}", path.display())]
+    Certificate {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The store is not where the command looks for it, or cannot go where it is to be.
     #[error("{why}")]
     Place {

@@ -69,8 +69,9 @@ pub(super) fn tls(
     certificate: &Path,
     key: &Path,
 ) -> Result<Arc<rustls::ServerConfig>, MasterError> {
-    let unread = |path: &Path, why: &dyn std::fmt::Display| {
-        MasterError::Config(format!("cannot use {} for HTTP: {why}", path.display()))
+    let unread = |path: &Path, why: &dyn std::fmt::Display| MasterError::Certificate {
+        path: path.to_owned(),
+        why: why.to_string(),
     };
     let chain = CertificateDer::pem_file_iter(certificate)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
