@@ -898,7 +898,7 @@ impl Model {
                         self.attempts.get_mut(live).expect("live").replaced = true;
                     }
                 } else {
-                    job.duplicates += 1;
+                    job.duplicates += u64::from(!why.is_another_result());
                 }
             }
         }

@@ -212,7 +212,7 @@ fn jobs_that_nobody_can_start_after_are_refused_with_a_reason() {
         said(&grid.deskgrid(args).expect_code(code), words);
     };
     refused(&["--after", "1"], 1, &["there is no job 1 to start after"]);
-    refused(&["--after", "last"], 1, &["there is no job yet"]);
+    refused(&["--after", "last"], 1, &["you have no job yet"]);
     refused(&["--after", "x"], 2, &["`last`"]);
     refused(&["--after", "1:soon"], 2, &["`ok`", "`any`"]);
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use tests::Grid;
+use tests::{Grid, Started};
 
 fn number(value: &Value) -> f64 {
     value
@@ -642,10 +642,12 @@ fn tasks_in_more_ranges_than_a_message_holds_are_listed_and_awaited_and_not_chan
     );
 
     // As cancelled ones they are all settled: a request that waits for them names each, and is told.
+    let mut waiting = grid.command("user");
+    let waiting = Started::new(waiting.args(["request", &job, "--wait", "--output", "quiet"]));
+    grid.until("they are requested", &["job", "info", &job], |info| {
+        (info["tasks"]["waiting"] == 50_001).then_some(())
+    });
     grid.deskgrid(["job", "cancel", &job]).expect_code(0);
-    let told = grid
-        .deskgrid(["request", &job, "--wait", "--output", "quiet"])
-        .expect_code(3)
-        .stdout;
+    let told = waiting.finish().expect_code(3).stdout;
     assert_eq!(told.lines().count(), 50_001);
 }
