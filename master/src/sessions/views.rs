@@ -49,6 +49,8 @@ pub(super) struct Listing {
     spec: Arc<JobSpec>,
     /// Tasks still to come.
     rest: IdSet,
+    /// The number of indexes, from the first task still to come, among which the next portion is.
+    reach: u32,
     /// The job's live state; `None` if it is settled.
     live: Option<LiveJob>,
     /// The tasks settled without success, as ranges: the key is the last task of each.
@@ -133,6 +135,7 @@ impl Listing {
             job,
             spec,
             rest: tasks,
+            reach: PORTION,
             live,
             settled,
             names,
@@ -188,12 +191,19 @@ impl Listing {
     /// The next tasks to be read, as many as fit a portion; `None` after the last.
     pub(super) fn next_portion(&self) -> Option<IdSet> {
         let first = self.rest.first()?;
-        let next = IdSet::from_range(first, first.saturating_add(PORTION - 1));
+        let next = IdSet::from_range(first, first.saturating_add(self.reach - 1));
         Some(self.rest.intersection(&next))
     }
 
-    /// Goes on behind a portion that was read.
+    /// Goes on behind a portion that was read. Where results are long the next one is looked for among
+    /// about as many tasks, since the store walks through all of them to find how long theirs are.
     pub(super) fn pass(&mut self, portion: &ListedPortion) {
+        let is_whole = self.next_portion().as_ref() == Some(&portion.tasks);
+        let fitted = match (portion.tasks.first(), portion.tasks.ranges().last()) {
+            (Some(first), Some((_, last))) if !is_whole => last - first + 1,
+            _ => self.reach,
+        };
+        self.reach = fitted.saturating_mul(2).min(PORTION);
         self.rest.subtract(&portion.tasks);
     }
 
@@ -488,6 +498,43 @@ mod tests {
             seen.extend(outputs.iter().map(|output| output.attempt.task.index));
         }
         assert_eq!(seen, (1..=50).collect::<Vec<u32>>());
+    }
+
+    #[test]
+    fn of_long_results_the_sizes_of_few_more_are_asked_than_are_read() {
+        let (_dir, reader, mut listing) = failed(100, 1);
+        let mut before = None;
+        let mut portions = 0;
+        while let Some(asked) = listing.next_portion() {
+            let offered = asked.len();
+            if let Some(before) = before {
+                assert!(offered <= 2 * before, "{offered} after {before}");
+            }
+            let kept = KeptOfResults::Outputs;
+            let portion = read_portion(&reader, listing.job(), asked, kept).unwrap();
+            before = Some(portion.tasks.len());
+            listing.pass(&portion);
+            portions += 1;
+        }
+        assert_eq!(portions, 5, "portions of 4 MiB");
+    }
+
+    #[test]
+    fn behind_long_results_portions_grow_again_however_far_apart_their_tasks_are() {
+        let (_dir, _, mut listing) = failed(1, 0);
+        listing.rest = (0..1_000).map(|number| 1 + 100 * number).collect();
+        let mut pass = |tasks: IdSet| {
+            let attempts = AttemptsByTask::new();
+            listing.pass(&ListedPortion { tasks, attempts });
+            listing.next_portion().unwrap()
+        };
+
+        let mut next = pass(IdSet::from_range(1, 1));
+        assert_eq!(next, IdSet::from_range(101, 101));
+        for _ in 0..12 {
+            next = pass(next);
+        }
+        assert_eq!(next.len(), u64::from(PORTION) / 100);
     }
 
     #[test]
