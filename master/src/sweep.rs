@@ -190,44 +190,53 @@ async fn removable(state: &SessionContext, grace: Duration) -> std::io::Result<V
     let reader = state.reader.clone();
     let found = tokio::task::spawn_blocking(move || {
         let unneeded = unneeded(&blobs, &reader, grace)?;
+        if unneeded.is_empty() {
+            return Ok((unneeded, BTreeSet::new()));
+        }
         // Asked after that: a state that was its task's newest then has no blob among them.
         let starts = reader.earlier_starts().map_err(std::io::Error::other)?;
         Ok::<_, std::io::Error>((unneeded, starts))
     });
     let (mut unneeded, starts) = found.await.map_err(std::io::Error::other).flatten()?;
 
+    let mut kept = BTreeSet::new();
     for list in starts {
-        let held = match state.blobs.bring(&state.core, list.hash).await {
-            Ok(held) => held,
-            // Nothing can start from a state without its list.
-            Err(refusal) if refusal.code == RefusalCode::NotFound => continue,
-            Err(refusal) => return Err(std::io::Error::other(refusal)),
-        };
-        let blobs = state.blobs.clone();
-        let left = tokio::task::spawn_blocking(move || {
-            let _held = held;
-            leave_state(&blobs, list, &mut unneeded).map(|()| unneeded)
-        });
-        unneeded = left.await.map_err(std::io::Error::other).flatten()?;
+        kept.extend(content_of_state(state, list).await?);
     }
+    unneeded.retain(|(blob, _)| !kept.contains(&blob.hash));
     Ok(unneeded)
 }
 
-/// Takes a saved state, which is this list of files and what it names, out of the `unneeded` blobs. The files of
-/// one whose list is damaged or gone are of no use.
-fn leave_state(
-    blobs: &ContentPlace,
+/// Brings the list of a saved state, and finds the state's content.
+async fn content_of_state(
+    state: &SessionContext,
     list: BlobRef,
-    unneeded: &mut Vec<OldBlob>,
-) -> std::io::Result<()> {
-    let mut kept = BTreeSet::from([list.hash]);
+) -> std::io::Result<BTreeSet<BlobHash>> {
+    let held = match state.blobs.bring(&state.core, list.hash).await {
+        Ok(held) => held,
+        // Nothing can start from a state without its list.
+        Err(refusal) if refusal.code == RefusalCode::NotFound => return Ok(BTreeSet::new()),
+        Err(refusal) => return Err(std::io::Error::other(refusal)),
+    };
+
+    let blobs = state.blobs.clone();
+    let read = tokio::task::spawn_blocking(move || {
+        let _held = held;
+        listed_content(&blobs, list)
+    });
+    read.await.map_err(std::io::Error::other).flatten()
+}
+
+/// Returns the content of a saved state: this list of files and what it names. The files of one whose list is
+/// damaged or gone are of no use.
+fn listed_content(blobs: &ContentPlace, list: BlobRef) -> std::io::Result<BTreeSet<BlobHash>> {
+    let mut content = BTreeSet::from([list.hash]);
     if blobs.local().verify(&list)?
         && let Ok(read) = read_list(blobs, list)
     {
-        kept.extend(read.files.iter().map(|file| file.blob.hash));
+        content.extend(read.files.iter().map(|file| file.blob.hash));
     }
-    unneeded.retain(|(blob, _)| !kept.contains(&blob.hash));
-    Ok(())
+    Ok(content)
 }
 
 #[cfg(test)]
@@ -292,19 +301,24 @@ mod tests {
     }
 
     #[test]
-    fn a_state_stays_until_the_attempts_that_start_from_it_have_ended() {
+    fn a_state_stays_until_the_attempts_that_start_from_it_have_saved_or_ended() {
         let dir = tempfile::tempdir().unwrap();
         let files = BlobStore::open(&dir.path().join("content")).unwrap();
         let mut store = Writer::open(dir.path()).unwrap();
         let job = add_job_with(&mut store, 1, (&spec(1), &[]), "ann");
-        let [first, copy] = [1, 2].map(|number| attempt(job, 1, number));
+        let [first, one, two] = [1, 2, 3].map(|number| attempt(job, 1, number));
         start(&mut store, first);
-        let states = [1, 2, 3].map(|sequence| state(&files, sequence));
+        let states = [1, 2, 3, 4].map(|sequence| state(&files, sequence));
 
         for (saved, file) in &states {
             store.keep_checkpoint(first, saved, &[file.hash]).unwrap();
-            // The copy is to start from the second one.
-            if saved.sequence == 2 {
+            // One copy is to start from the second one, and one from the third.
+            let copy = match saved.sequence {
+                2 => Some(one),
+                3 => Some(two),
+                _ => None,
+            };
+            if let Some(copy) = copy {
                 start(&mut store, copy);
                 store.starts_from(copy, saved).unwrap();
             }
@@ -314,11 +328,14 @@ mod tests {
         let place = ContentPlace::Directory(files);
         let reader = store.reader(dir.path());
         let gone = || -> BTreeSet<BlobRef> {
-            let mut found = unneeded(&place, &reader, Duration::ZERO).unwrap();
-            for list in reader.earlier_starts().unwrap() {
-                leave_state(&place, list, &mut found).unwrap();
-            }
-            found.iter().map(|(blob, _)| *blob).collect()
+            let found = unneeded(&place, &reader, Duration::ZERO).unwrap();
+            let starts = reader.earlier_starts().unwrap();
+            let kept: BTreeSet<BlobHash> = starts
+                .into_iter()
+                .flat_map(|list| listed_content(&place, list).unwrap())
+                .collect();
+            let blobs = found.iter().map(|(blob, _)| *blob);
+            blobs.filter(|blob| !kept.contains(&blob.hash)).collect()
         };
         let of = |states: &[(Saved, BlobRef)]| -> BTreeSet<BlobRef> {
             let blobs = states.iter().map(|(saved, file)| [saved.manifest, *file]);
@@ -326,9 +343,20 @@ mod tests {
         };
         assert_eq!(gone(), of(&states[..1]));
 
-        let killed = AttemptState::Killed;
-        store.attempt_ended(copy, killed, Time(9), "test").unwrap();
+        // What the first copy saves is the newest state word for word.
+        let (newest, file) = states[3];
+        let own = Saved {
+            number: 2,
+            sequence: 1,
+            ..newest
+        };
+        store.keep_checkpoint(one, &own, &[file.hash]).unwrap();
         store.commit().unwrap();
         assert_eq!(gone(), of(&states[..2]));
+
+        let killed = AttemptState::Killed;
+        store.attempt_ended(two, killed, Time(9), "test").unwrap();
+        store.commit().unwrap();
+        assert_eq!(gone(), of(&states[..3]));
     }
 }

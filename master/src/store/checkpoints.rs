@@ -188,12 +188,14 @@ impl Writer {
 }
 
 impl Reader {
-    /// Returns the lists of files of checkpoints from which attempts were to start that have not ended, where
-    /// their tasks continue from later ones: `checkpoint_blob` has their content no more.
+    /// Returns the lists of files of checkpoints from which attempts were to start that have neither ended nor
+    /// saved one of their own, where their tasks continue from later ones: `checkpoint_blob` has their content
+    /// no more. An attempt that has saved one has read the one that it started from.
     pub(crate) fn earlier_starts(&self) -> Result<BTreeSet<BlobRef>, StoreError> {
         let sql = "SELECT attempt.started_from FROM checkpoint
              JOIN attempt ON attempt.job = checkpoint.job AND attempt.task = checkpoint.task
-             WHERE attempt.ended IS NULL AND attempt.started_from <> checkpoint.saved";
+             WHERE attempt.ended IS NULL AND attempt.saved IS NULL
+                 AND attempt.started_from <> checkpoint.saved";
         let mut lists = BTreeSet::new();
         self.with(|db| {
             db.each(sql, &[], |row| {
