@@ -3,7 +3,7 @@
 
 mod bucket;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -27,6 +27,12 @@ const PORTION: usize = 1_000;
 /// The most blobs that one turn of the core removes, so that other asks do not wait long: it asks about each again.
 const REMOVED: usize = 100;
 
+/// The sweeps for which a list that cannot be read keeps content that nobody needs: it may come back.
+const UNREAD: u32 = 24;
+
+/// The lists of saved states that could not be read, with the number of sweeps for which that is so.
+type UnreadLists = BTreeMap<BlobHash, u32>;
+
 /// The longest time between two sweeps: what is to go after a week goes although a master is
 /// restarted each week.
 const EVERY: Duration = Duration::from_secs(3_600);
@@ -45,6 +51,7 @@ pub(crate) async fn serve(state: Arc<SessionContext>) {
     let grace = state.config.content_grace.0.max(Duration::from_secs(1));
     let mut turns = turns(grace);
     let mut bucket = BucketSweep::default();
+    let mut unread = UnreadLists::new();
 
     loop {
         turns.tick().await;
@@ -88,13 +95,11 @@ pub(crate) async fn serve(state: Arc<SessionContext>) {
             continue;
         }
 
-        let unneeded = match removable(&state, grace).await {
-            Ok(unneeded) => unneeded,
-            Err(error) => {
-                tracing::warn!(%error, "the content that nobody needs could not be found");
-                continue;
-            }
-        };
+        let unneeded = removable(&state, grace, &mut unread).await;
+        let unneeded = unneeded.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the content that nobody needs could not be found");
+            Vec::new()
+        });
 
         let mut bytes = 0;
         for portion in unneeded.chunks(REMOVED).map(<[OldBlob]>::to_vec) {
@@ -185,7 +190,11 @@ fn unneeded(
 }
 
 /// Finds the `unneeded` blobs without those of states from which attempts still have to start.
-async fn removable(state: &SessionContext, grace: Duration) -> std::io::Result<Vec<OldBlob>> {
+async fn removable(
+    state: &SessionContext,
+    grace: Duration,
+    unread: &mut UnreadLists,
+) -> std::io::Result<Vec<OldBlob>> {
     let blobs = state.blobs.clone();
     let reader = state.reader.clone();
     let found = tokio::task::spawn_blocking(move || {
@@ -197,14 +206,46 @@ async fn removable(state: &SessionContext, grace: Duration) -> std::io::Result<V
         let starts = reader.earlier_starts().map_err(std::io::Error::other)?;
         Ok::<_, std::io::Error>((unneeded, starts))
     });
-    let (mut unneeded, starts) = found.await.map_err(std::io::Error::other).flatten()?;
+    let (unneeded, starts) = found.await.map_err(std::io::Error::other).flatten()?;
 
-    let mut kept = BTreeSet::new();
+    let mut states = Vec::new();
     for list in starts {
-        kept.extend(content_of_state(state, list).await?);
+        states.push((list.hash, content_of_state(state, list).await));
+    }
+    Ok(without_states(unneeded, states, unread))
+}
+
+/// Takes the content of these states, each with the hash of its list, out of the `unneeded` blobs. Where a list
+/// cannot be read nobody knows what it names: then nothing is removed, but not for ever.
+fn without_states(
+    mut unneeded: Vec<OldBlob>,
+    states: Vec<(BlobHash, std::io::Result<BTreeSet<BlobHash>>)>,
+    unread: &mut UnreadLists,
+) -> Vec<OldBlob> {
+    let before = std::mem::take(unread);
+    let mut kept = BTreeSet::new();
+    for (list, content) in states {
+        match content {
+            Ok(content) => kept.extend(content),
+            Err(error) => {
+                let sweeps = before
+                    .get(&list)
+                    .map_or(1, |sweeps| sweeps.saturating_add(1));
+                tracing::warn!(
+                    %list, %error, sweeps,
+                    "a saved state from which a task is to start cannot be read: no content is removed, and after \
+                     {UNREAD} such sweeps its content may be; does the disk work?"
+                );
+                unread.insert(list, sweeps);
+            }
+        }
+    }
+
+    if unread.values().any(|sweeps| *sweeps <= UNREAD) {
+        return Vec::new();
     }
     unneeded.retain(|(blob, _)| !kept.contains(&blob.hash));
-    Ok(unneeded)
+    unneeded
 }
 
 /// Brings the list of a saved state, and finds the state's content.
@@ -298,6 +339,32 @@ mod tests {
             manifest: files.add_reader(&list[..]).unwrap(),
         };
         (saved, file)
+    }
+
+    #[test]
+    fn a_list_that_cannot_be_read_keeps_content_from_being_swept_for_a_while_only() {
+        let [list, other, left_over] = [1, 2, 3].map(|byte| BlobHash([byte; 32]));
+        let unneeded = [list, other, left_over].map(|hash| {
+            let size = 1;
+            (BlobRef { hash, size }, SystemTime::UNIX_EPOCH)
+        });
+        let mut unread = UnreadLists::new();
+        let mut removed = |reads: bool| -> Vec<BlobHash> {
+            let first = match reads {
+                true => Ok(BTreeSet::from([list])),
+                false => Err(std::io::Error::other("it does not read")),
+            };
+            let states = vec![(list, first), (other, Ok(BTreeSet::from([other])))];
+            let removed = without_states(unneeded.to_vec(), states, &mut unread);
+            removed.iter().map(|(blob, _)| blob.hash).collect()
+        };
+
+        assert_eq!(removed(false), []);
+        assert_eq!(removed(true), [left_over]);
+        for _ in 0..UNREAD {
+            assert_eq!(removed(false), [], "it may come back");
+        }
+        assert_eq!(removed(false), [list, left_over]);
     }
 
     #[test]
