@@ -373,10 +373,11 @@ impl TaskView {
     }
 
     /// Whether no result of it counts yet and its newest one has to agree with others first, or had
-    /// to when it failed or was cancelled.
+    /// to when it failed or was cancelled. An attempt that was lost or ended by the master has left none.
     pub fn is_unconfirmed(&self) -> bool {
+        let left = |attempt: &AttemptView| attempt.exit_code.is_some() || attempt.belief.is_some();
         let mut attempts = self.attempts.iter();
-        let newest = attempts.rfind(|attempt| !attempt.state.live());
+        let newest = attempts.rfind(|attempt| !attempt.state.live() && left(attempt));
         self.state != TaskState::Finished
             && newest.is_some_and(|attempt| attempt.belief == Some(Belief::Open))
     }
@@ -646,8 +647,8 @@ pub struct AvailabilityView {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_main_attempt_of_a_finished_task_is_the_one_that_finished() {
+    /// A task in this state with attempts in these.
+    fn task(state: TaskState, attempts: &[AttemptState]) -> TaskView {
         let attempt = |number: u32, state| AttemptView {
             attempt: AttemptId {
                 task: TaskId::new(JobId(1), 1),
@@ -673,15 +674,36 @@ mod tests {
             progress: None,
             words: None,
         };
+        TaskView {
+            task: TaskId::new(JobId(1), 1),
+            item: None,
+            state,
+            reason: None,
+            attempts: (1..).zip(attempts).map(|(n, s)| attempt(n, *s)).collect(),
+            speculation: None,
+        }
+    }
+
+    #[test]
+    fn an_attempt_that_left_nothing_does_not_make_an_open_result_one_that_counts() {
+        use AttemptState::{Failed, Finished, Killed, Lost, Running};
+        for after in [Lost, Killed, Running] {
+            let mut task = task(TaskState::Waiting, &[Finished, after]);
+            task.attempts[0].exit_code = Some(0);
+            task.attempts[0].belief = Some(Belief::Open);
+            assert!(task.is_unconfirmed(), "{after} after it");
+        }
+
+        let mut failed = task(TaskState::Failed, &[Finished, Failed]);
+        failed.attempts[0].belief = Some(Belief::Open);
+        failed.attempts[1].exit_code = Some(1);
+        assert!(!failed.is_unconfirmed(), "the failure is what it left");
+    }
+
+    #[test]
+    fn the_main_attempt_of_a_finished_task_is_the_one_that_finished() {
         let main = |state, attempts: &[AttemptState]| {
-            let task = TaskView {
-                task: TaskId::new(JobId(1), 1),
-                item: None,
-                state,
-                reason: None,
-                attempts: (1..).zip(attempts).map(|(n, s)| attempt(n, *s)).collect(),
-                speculation: None,
-            };
+            let task = task(state, attempts);
             task.main_attempt().map(|attempt| attempt.attempt.number)
         };
 
