@@ -87,6 +87,51 @@ impl LoggedEvent {
     }
 }
 
+/// Results that were looked for together.
+#[derive(Default)]
+struct FollowedResults {
+    views: BTreeMap<TaskId, OutputView>,
+    bytes: usize,
+    /// The first task whose result would have been too much; those of later tasks are not here either.
+    beyond: Option<TaskId>,
+}
+
+impl FollowedResults {
+    /// Adds results, in the order of their tasks, as far as they are not too long together. Returns whether
+    /// all were added.
+    fn add(&mut self, views: Vec<OutputView>) -> bool {
+        for view in views {
+            let bytes = self.bytes + length(&view);
+            if bytes > RESULTS && !self.views.is_empty() {
+                self.beyond = Some(view.attempt.task);
+                return false;
+            }
+            self.bytes = bytes;
+            self.views.insert(view.attempt.task, view);
+        }
+        true
+    }
+
+    /// The number of these events before the first one whose result has still to be looked for.
+    fn covered(&self, logged: &[LoggedEvent]) -> usize {
+        let is_beyond = |LoggedEvent { event, .. }: &LoggedEvent| {
+            let task = event.task().filter(|_| event.has_result());
+            let both = task.zip(self.beyond);
+            both.is_some_and(|(task, beyond)| task >= beyond)
+        };
+        logged.iter().position(is_beyond).unwrap_or(logged.len())
+    }
+
+    /// The number of events to look at together after `together` of them.
+    fn next(&self, together: usize, covered: usize) -> usize {
+        match self.beyond {
+            Some(_) => self.views.len().max(covered),
+            // What is found beyond is found in vain: so it grows slowly.
+            None => (together + together / 8 + 1).min(PORTION),
+        }
+    }
+}
+
 /// Sends the events that are asked for until there is nothing more to come. It is refused once the asker may
 /// see none of the jobs that it names any more.
 pub(super) async fn follow(
@@ -277,19 +322,16 @@ impl<'a> Follower<'a> {
         tx: &mut Response,
     ) -> Result<(), NoAnswer> {
         while !logged.is_empty() {
-            let (portion, later) = logged.split_at(self.together.min(logged.len()));
+            let portion = &logged[..self.together.min(logged.len())];
             let shown = portion
                 .iter()
                 .filter(|logged| self.shows(&logged.event, visible));
             let found = self.outputs(shown).await?;
 
-            if found.is_none() && portion.len() > 1 {
-                self.together = portion.len() / 2;
-                continue;
-            }
-            self.together = (self.together * 2).min(PORTION);
-            let outputs = found.unwrap_or_default();
-            self.portion(portion, visible, outputs, tx).await?;
+            let covered = found.covered(portion);
+            self.together = found.next(self.together, covered);
+            let (now, later) = logged.split_at(covered);
+            self.portion(now, visible, found.views, tx).await?;
             logged = later;
         }
 
@@ -388,13 +430,12 @@ impl<'a> Follower<'a> {
     }
 
     /// The `OutputView`s of the tasks that these events settle, if they are asked for. Those of jobs that
-    /// are gone, or that are damaged, are left out. `None` where they are too long together.
+    /// are gone, or that are damaged, are left out, and the last ones where they are too long together.
     async fn outputs(
         &self,
         shown: impl Iterator<Item = &LoggedEvent>,
-    ) -> Result<Option<BTreeMap<TaskId, OutputView>>, NoAnswer> {
-        let mut found = BTreeMap::new();
-        let mut bytes = 0;
+    ) -> Result<FollowedResults, NoAnswer> {
+        let mut found = FollowedResults::default();
         let mut asked = BTreeMap::<JobId, IdSet>::new();
         for LoggedEvent { event, .. } in shown.filter(|_| self.results) {
             if let Some(task) = event.task().filter(|_| event.has_result()) {
@@ -415,11 +456,9 @@ impl<'a> Follower<'a> {
             loop {
                 match self.asker.next_outputs(&mut listing).await {
                     Ok(Some(views)) => {
-                        bytes += views.iter().map(length).sum::<usize>();
-                        if bytes > RESULTS {
-                            return Ok(None);
+                        if !found.add(views) {
+                            return Ok(found);
                         }
-                        found.extend(views.into_iter().map(|view| (view.attempt.task, view)));
                     }
                     Ok(None) | Err(NoAnswer::Refused(_)) => break,
                     Err(gone) => return Err(gone),
@@ -427,7 +466,7 @@ impl<'a> Follower<'a> {
             }
         }
 
-        Ok(Some(found))
+        Ok(found)
     }
 
     /// An output with its content, if that is at most `MAX_RESULT`.
@@ -478,5 +517,97 @@ impl Asker {
         let bytes = read.await.ok()??;
         let found = link::content::hash_bytes(&bytes);
         (found.hash == hash && found.size == size).then_some(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use common::attempt::Stream;
+    use common::{AttemptId, Incarnation};
+
+    use super::*;
+
+    /// The attempt that finished a task of job 1.
+    fn attempt(index: u32) -> AttemptId {
+        AttemptId {
+            task: TaskId::new(JobId(1), index),
+            number: 1,
+            incarnation: Incarnation(1),
+        }
+    }
+
+    fn finished(seq: u64, index: u32) -> LoggedEvent {
+        let event = GridEvent::TaskFinished {
+            attempt: attempt(index),
+            host: HostId(1),
+        };
+        let at = Time(seq);
+        LoggedEvent { seq, at, event }
+    }
+
+    fn output(index: u32) -> OutputView {
+        let stdout = Stream {
+            content: Content::Inline(vec![b'x'; 250 << 10]),
+            dropped: 0,
+        };
+        OutputView {
+            attempt: attempt(index),
+            host: "h1".to_owned(),
+            stdout: (stdout, None),
+            stderr: (Stream::default(), None),
+            files: Vec::new(),
+            warnings: Vec::new(),
+            removed: false,
+        }
+    }
+
+    /// The events that are sent after each look at the results of these tasks, whose events come in this
+    /// order, and the results that were found in vain.
+    fn looks(tasks: &[u32]) -> (Vec<usize>, usize) {
+        let events: Vec<LoggedEvent> = (1..)
+            .zip(tasks)
+            .map(|(seq, index)| finished(seq, *index))
+            .collect();
+        let mut logged = &events[..];
+        let mut together = PORTION;
+        let mut looks = Vec::new();
+        let mut in_vain = 0;
+
+        while !logged.is_empty() {
+            let portion = &logged[..together.min(logged.len())];
+            let asked: IdSet = portion
+                .iter()
+                .filter_map(|logged| logged.event.task())
+                .map(|task| task.index)
+                .collect();
+            let mut found = FollowedResults::default();
+            found.add(asked.iter().map(output).collect());
+
+            let covered = found.covered(portion);
+            let (now, later) = logged.split_at(covered);
+            let sent = |task: &TaskId| now.iter().any(|now| now.event.task() == Some(*task));
+            assert!(found.bytes <= RESULTS);
+            assert!(now.iter().all(|now| {
+                let task = now.event.task();
+                task.is_some_and(|task| found.views.contains_key(&task))
+            }));
+            in_vain += found.views.keys().filter(|task| !sent(task)).count();
+            together = found.next(together, covered);
+            looks.push(covered);
+            logged = later;
+        }
+        (looks, in_vain)
+    }
+
+    #[test]
+    fn events_with_long_results_are_sent_as_far_as_these_were_found() {
+        let in_order: Vec<u32> = (1..=40).collect();
+        assert_eq!(looks(&in_order), (vec![4; 10], 0));
+
+        // Where tasks end in the opposite order, the result of the first event is found last.
+        let opposite: Vec<u32> = (1..=40).rev().collect();
+        let (looks, in_vain) = looks(&opposite);
+        assert_eq!(looks.iter().sum::<usize>(), 40);
+        assert!(looks.len() <= 20 && in_vain <= 40, "{looks:?}, {in_vain}");
     }
 }
