@@ -23,12 +23,20 @@ pub(crate) enum OpinionWait {
 /// A task in line, with the number of its group; `None` for one that waits `Apart`.
 type InLine = (u32, Option<usize>);
 
+/// The tasks that wait behind the same owners.
+#[derive(Debug)]
+struct OpinionGroup {
+    owners: OwnerSet,
+    tasks: IdSet,
+}
+
 /// The waiting tasks.
 #[derive(Debug, Default)]
 pub(crate) struct WaitingOpinions {
     numbers: BTreeMap<OwnerSet, usize>,
-    /// The tasks of each number. One that waits in another way by now is let go of when it is its turn.
-    groups: Vec<IdSet>,
+    /// The group of each number, none of them empty. A task that waits in another way by now is let go of when
+    /// it is its turn.
+    groups: BTreeMap<usize, OpinionGroup>,
     /// Tasks that are in no group.
     apart: IdSet,
 }
@@ -53,16 +61,16 @@ impl WaitingOpinions {
 
     /// Divides all tasks into groups anew at the next look, since hosts have other owners.
     pub(crate) fn mix(&mut self) {
-        for tasks in std::mem::take(&mut self.groups) {
-            self.apart.union_with(&tasks);
+        for group in std::mem::take(&mut self.groups).into_values() {
+            self.apart.union_with(&group.tasks);
         }
         self.numbers.clear();
     }
 
     /// Whether it has this task.
     pub(crate) fn has(&self, index: u32) -> bool {
-        let in_group = self.groups.iter().any(|tasks| tasks.contains(index));
-        in_group || self.apart.contains(index)
+        let mut groups = self.groups.values();
+        groups.any(|group| group.tasks.contains(index)) || self.apart.contains(index)
     }
 
     /// Puts a task into its group; returns its place in line, if it waits.
@@ -76,12 +84,15 @@ impl WaitingOpinions {
             OpinionWait::Behind(owners) => owners,
         };
 
-        let next = self.groups.len();
-        let number = *self.numbers.entry(owners).or_insert(next);
-        if number == next {
-            self.groups.push(IdSet::new());
-        }
-        self.groups[number].insert(index);
+        let last = self.groups.last_key_value();
+        let next = last.map_or(0, |(number, _)| number + 1);
+        let number = self.numbers.get(&owners).copied().unwrap_or(next);
+        let group = self.groups.entry(number).or_insert_with(|| {
+            self.numbers.insert(owners.clone(), number);
+            let tasks = IdSet::new();
+            OpinionGroup { owners, tasks }
+        });
+        group.tasks.insert(index);
 
         Some((index, Some(number)))
     }
@@ -92,8 +103,9 @@ impl WaitingOpinions {
             self.sort_in(index, look(index));
         }
 
-        let first = |(number, tasks): (usize, &IdSet)| Some((tasks.first()?, Some(number)));
-        let firsts = self.groups.iter().enumerate().filter_map(first);
+        let groups = self.groups.iter();
+        let firsts =
+            groups.filter_map(|(number, group)| Some((group.tasks.first()?, Some(*number))));
         let apart = self.apart.iter().map(|index| (index, None));
         OpinionLine {
             next: firsts.chain(apart).collect(),
@@ -127,15 +139,27 @@ impl WaitingOpinions {
         None
     }
 
-    /// Takes a task out that is next in line; the next one of its group follows.
+    /// Takes a task out that is next in line; the next one of its group follows. A group without tasks goes, but
+    /// none that was refused: that keeps its task, so that no new group has its number in the same line.
     pub(crate) fn take(&mut self, (index, group): InLine, line: &mut OpinionLine) {
         let Some(number) = group else {
             self.apart.remove(index);
             return;
         };
-        let tasks = &mut self.groups[number];
+        let Some(OpinionGroup { owners, tasks }) = self.groups.get_mut(&number) else {
+            return;
+        };
         tasks.remove(index);
-        line.next.extend(tasks.first().map(|first| (first, group)));
+
+        match tasks.first() {
+            Some(first) => {
+                line.next.insert((first, group));
+            }
+            None => {
+                self.numbers.remove(owners);
+                self.groups.remove(&number);
+            }
+        }
     }
 }
 
@@ -183,6 +207,23 @@ mod tests {
             line.refuse(group);
         }
         assert_eq!((found, looks.get()), (vec![1, 2], 2));
+    }
+
+    #[test]
+    fn groups_whose_tasks_have_started_cost_nothing_any_more() {
+        let mut opinions = WaitingOpinions::default();
+        for index in 1..=1_000 {
+            opinions.note(index);
+            // The two hosts that have results of a task are another pair each time.
+            let look = |index| OpinionWait::Behind([0, index].map(HostId).into());
+            let mut line = opinions.line_up(&look);
+            assert_eq!(line.next.len(), 1);
+            let next = opinions.next(&mut line, &look).unwrap();
+            assert_eq!(next.0, index);
+            opinions.take(next, &mut line);
+            assert!(opinions.next(&mut line, &look).is_none());
+        }
+        assert!(opinions.groups.is_empty() && opinions.numbers.is_empty());
     }
 
     proptest! {
@@ -234,6 +275,8 @@ mod tests {
                 }
                 prop_assert_eq!(found, each);
                 prop_assert!(waiting.keys().all(|index| opinions.has(*index)));
+                prop_assert_eq!(opinions.numbers.len(), opinions.groups.len());
+                prop_assert!(opinions.groups.values().all(|group| !group.tasks.is_empty()));
             }
         }
     }
