@@ -83,14 +83,15 @@ pub(in crate::sessions) fn shortened(view: ExplainView) -> ExplainView {
     }
 }
 
-/// Names some hosts of each reason and counts the others, beginning with the reason of most hosts.
+/// Names some hosts of each reason and counts the others, beginning with hosts that take work and then with
+/// the reason of most hosts: whether there are any that do must not be lost among other reasons.
 fn shortened_hosts(hosts: Vec<(String, String)>) -> Vec<(String, String)> {
     let mut by_reason = BTreeMap::<String, Vec<String>>::new();
     for (host, why) in hosts {
         by_reason.entry(why).or_default().push(host);
     }
     let mut groups: Vec<_> = by_reason.into_iter().collect();
-    groups.sort_by_key(|(_, hosts)| Reverse(hosts.len()));
+    groups.sort_by_key(|(why, hosts)| (!takes_work(why), Reverse(hosts.len())));
 
     let mut rows = Vec::new();
     let mut room = SHORT;
@@ -114,6 +115,12 @@ fn shortened_hosts(hosts: Vec<(String, String)>) -> Vec<(String, String)> {
         rows.push((ExplainView::more_hosts(left), OTHER_REASONS.to_owned()));
     }
     rows
+}
+
+/// Whether this reason is that of a host that is free to take work.
+fn takes_work(why: &str) -> bool {
+    let kind = why.split_once(": ").map_or(why, |(kind, _)| kind);
+    kind == "ready" || kind == "passed over"
 }
 
 /// Names some tasks of each reason and says how many there are more.
@@ -195,6 +202,27 @@ mod tests {
             rows.last().map(|(_, why)| why.as_str()),
             Some(OTHER_REASONS)
         );
+    }
+
+    #[test]
+    fn few_hosts_that_take_work_are_named_beside_very_many_other_reasons() {
+        let suspended = (0..4_000).map(|number| {
+            let why = format!(
+                "suspended: in-use, and its owner comes back in {} s",
+                number / 2
+            );
+            (format!("pc{number:05}"), why)
+        });
+        let free = [
+            ("one", "ready: 1 of 4 slots free"),
+            ("two", "passed over: too slow"),
+        ];
+        let free = free.map(|(host, why)| (host.to_owned(), why.to_owned()));
+
+        let rows = shortened_hosts(suspended.chain(free.clone()).collect());
+        assert!(free.iter().all(|row| rows.contains(row)));
+        let last = rows.last().map(|(_, why)| why.as_str());
+        assert_eq!(last, Some(OTHER_REASONS));
     }
 
     #[test]
