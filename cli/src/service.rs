@@ -489,7 +489,7 @@ mod tests {
             );
         }
 
-        assert_eq!(unit.matches("join.toml").count(), 9, "{unit}");
+        assert_eq!(unit.matches("join.toml").count(), 12, "{unit}");
         assert_eq!(
             dir_of(unit).as_deref(),
             Some(Path::new("/var/lib/deskgrid"))

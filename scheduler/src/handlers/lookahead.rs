@@ -732,11 +732,11 @@ impl<'a> Starter<'a> {
             let Some((at, gain_s, moves)) =
                 worth_most(copied, moved, price * task_s, MOVE_PRICE * task_s)
             else {
-                if job.blame.is_bare() {
-                    break;
+                if job.blame.keeps_any() {
+                    // It may suit tasks that are kept from this host.
+                    continue;
                 }
-                // The next host may be one on which no task has failed.
-                continue;
+                break;
             };
 
             let (index, left) = gains.task(at);

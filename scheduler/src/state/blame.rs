@@ -91,6 +91,11 @@ impl Blame {
         self.patience_ends.contains_key(&index)
     }
 
+    /// Whether a task failed somewhere, and others are to try it.
+    pub(crate) fn keeps_any(&self) -> bool {
+        !self.patience_ends.is_empty()
+    }
+
     /// Returns the hosts with a failed attempt in their `Tally`.
     fn failed_on(&self) -> impl Iterator<Item = HostId> {
         let failed = self.hosts.iter().filter(|(_, tally)| tally.failed > 0);
