@@ -99,13 +99,21 @@ impl Client {
         Self::connect_or_refresh(dir, &Identity::load(dir)?).await
     }
 
-    /// Connects with the identity that was read from `dir`, and renews it where only that is answered.
+    /// Connects with the identity that was read from `dir`, and renews it where only that is answered. Another task or
+    /// program of its user may have renewed it since it was read: then the one that is in `dir` now counts.
     async fn connect_or_refresh(dir: &Path, identity: &Identity) -> Result<Self, LinkError> {
         match Self::connect(identity).await {
             // The certificate has expired by the master's clock, though maybe not by ours.
             Err(LinkError::NotAccepted(why)) if why == ONLY_A_RENEWAL => {
                 let renewed = renewal::refresh(dir, Purpose::Client, None).await?;
                 Self::connect(&renewed).await
+            }
+            Err(refused @ LinkError::NotAccepted(_)) => {
+                let now = Identity::load(dir)?;
+                if now.certificate == identity.certificate {
+                    return Err(refused);
+                }
+                Self::connect(&now).await
             }
             connected => connected,
         }
@@ -327,6 +335,7 @@ mod tests {
     use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
     use super::*;
+    use crate::error::NOT_LET_IN;
     use crate::identity::LinkInfo;
     use crate::{listener, tls};
 
@@ -351,11 +360,10 @@ mod tests {
         (certificate.der().clone(), key)
     }
 
-    /// A client of a master that answers whoever asks for content so, and then sends [`CONTENT`].
-    async fn client_told(replies: Vec<GetReply>) -> Client {
+    /// Returns the place at which a master listens, and two identities of the same user there.
+    fn place_and_user() -> (quinn::Endpoint, [Identity; 2]) {
         let (ca, issuer) = authority();
         let (server, server_key) = leaf(&issuer, tls::MASTER_NAME);
-        let (certificate, key) = leaf(&issuer, "ann");
         let chain = tls::ServerChain {
             certificate: server,
             key: PrivateKeyDer::Pkcs8(server_key),
@@ -373,16 +381,25 @@ mod tests {
             name: "ann".to_owned(),
             role: Role::Client,
         };
-        tokio::spawn(serve(endpoint, replies));
 
-        let identity = Identity {
-            certificate,
-            key,
-            ca,
-            link,
-            home: None,
-            update_key: None,
-        };
+        let identities = [(); 2].map(|()| {
+            let (certificate, key) = leaf(&issuer, "ann");
+            Identity {
+                certificate,
+                key,
+                ca: ca.clone(),
+                link: link.clone(),
+                home: None,
+                update_key: None,
+            }
+        });
+        (endpoint, identities)
+    }
+
+    /// A client of a master that answers whoever asks for content so, and then sends [`CONTENT`].
+    async fn client_told(replies: Vec<GetReply>) -> Client {
+        let (endpoint, [identity, _]) = place_and_user();
+        tokio::spawn(serve(endpoint, replies));
         Client::connect(&identity).await.unwrap()
     }
 
@@ -415,6 +432,24 @@ mod tests {
             channel.tx.finish();
             channel.tx.delivered().await;
         }
+    }
+
+    #[tokio::test]
+    async fn who_is_refused_since_another_program_renewed_the_identity_comes_with_the_renewed_one()
+    {
+        let (endpoint, [former, renewed]) = place_and_user();
+        let dir = tempfile::tempdir().unwrap();
+        former.save(dir.path()).unwrap();
+        let home = dir.path().to_owned();
+        tokio::spawn(async move {
+            let refused = endpoint.accept().await.unwrap().await.unwrap();
+            renewed.save(&home).unwrap();
+            refused.close(NOT_LET_IN, b"this identity was renewed elsewhere since");
+            serve(endpoint, Vec::new()).await;
+        });
+
+        let entered = Client::connect_or_refresh(dir.path(), &former).await;
+        assert!(entered.is_ok(), "{:?}", entered.err());
     }
 
     #[tokio::test]
