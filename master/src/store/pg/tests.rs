@@ -431,7 +431,8 @@ fn only_the_master_that_has_the_store_puts_it_aside() {
     assert_eq!(hosts(&moved), ["one"]);
     let left = Pg::reader(moved).rows(super::tables::LEASE, &[]).unwrap();
     assert!(!super::lease::LeaseSeen::of(&left[0]).is_held());
-    assert!(!Pg::reader(place).has_table("lease").unwrap());
+    let gone = Pg::reader(place).has_table("lease").unwrap_err();
+    assert!(gone.to_string().contains("does not exist"), "{gone}");
 }
 
 #[test]
