@@ -230,7 +230,7 @@ pub struct HostSize {
 
 impl HostSize {
     /// Returns the memory that tasks may have together by this share of the host's, in bytes. Of a
-    /// bound on the worker itself they leave it a sixteenth, and at least [`OWN_MEMORY`], as far as
+    /// bound on the worker itself they leave it a sixteenth, and at least `OWN_MEMORY`, as far as
     /// that is not more than half.
     pub fn lent_memory(&self, share: f64) -> u64 {
         let part = (share * self.memory as f64) as u64;
