@@ -175,7 +175,7 @@ fn too_few_owners<'a>(
     few.then(|| {
         format!(
             "its tasks will wait until hosts of more owners join: {quorum} results of different owners' hosts must agree, \
-             and all hosts belong to {} (deskgrid host list)",
+             and all hosts belong to {} (deskgrid host info HOST: belongs to)",
             plural(there, "owner")
         )
     })

@@ -179,7 +179,7 @@ impl Tail<'_> {
             Some((before, _)) if *before == attempt => {}
             Some((before, on)) => {
                 note(&format!(
-                    "{before} on {on} is over without a result: {attempt} on {host} follows, from its beginning"
+                    "{before} on {on} is over, and no result counts yet: {attempt} on {host} follows, from its beginning"
                 ));
                 self.end_text()?;
                 self.at = TailFrom::Byte(attempt, 0);
