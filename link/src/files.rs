@@ -48,18 +48,30 @@ pub fn remove(path: &Path) -> io::Result<()> {
 /// # Errors
 /// If the file cannot be written, synced or renamed.
 pub fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let temporary = path.with_extension("new");
-    let _ = fs::remove_file(&temporary);
-    let mut file: File = rights::options(mode)
-        .write(true)
-        .create_new(true)
-        .open(&temporary)?;
-    let written = file.write_all(bytes).and_then(|()| file.sync_all());
-    drop(file);
+    replace(path, |aside| {
+        let options = &mut rights::options(mode);
+        options
+            .write(true)
+            .create_new(true)
+            .open(aside)?
+            .write_all(bytes)
+    })
+}
 
-    if let Err(error) = written.and_then(|()| fs::rename(&temporary, path)) {
+/// Puts what `write` makes aside into the place of a file, also for after a power loss. Where that fails, as on a full disk,
+/// the file is as it was, and nothing lies beside it.
+///
+/// # Errors
+/// As [`write_whole`], and if `write` fails.
+pub fn replace(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
+    let aside = path.with_extension("new");
+    let _ = fs::remove_file(&aside);
+    let placed = write(&aside)
+        .and_then(|()| sync_file(&aside))
+        .and_then(|()| fs::rename(&aside, path));
+    if let Err(error) = placed {
         // On a full disk, what was begun would keep it full.
-        let _ = fs::remove_file(&temporary);
+        let _ = fs::remove_file(&aside);
         return Err(error);
     }
     sync_dir(path.parent().unwrap_or(Path::new(".")))

@@ -2,8 +2,8 @@
 //! it out.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -335,7 +335,7 @@ impl Root {
                 fs::set_permissions(aside, before.permissions())
             }
         };
-        replace(&path, write).map_err(|e| cannot("write", &path, &e))?;
+        link::files::replace(&path, write).map_err(|e| cannot("write", &path, &e))?;
         match before {
             None => self.permit(&path, 0o644),
             Some(_) => Ok(()),
@@ -379,22 +379,8 @@ impl Root {
             fs::copy(&from, aside)?;
             fs::set_permissions(aside, fs::Permissions::from_mode(0o755))
         };
-        replace(&to, copy).map_err(|e| cannot("write", &to, &e))
+        link::files::replace(&to, copy).map_err(|e| cannot("write", &to, &e))
     }
-}
-
-/// Puts what `write` makes aside into the place of a file. Where that fails, as on a full disk, the file is as it was: the
-/// service of before goes by it.
-fn replace(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
-    let aside = path.with_extension("new");
-    let _ = fs::remove_file(&aside);
-    let placed = write(&aside)
-        .and_then(|()| File::open(&aside)?.sync_all())
-        .and_then(|()| fs::rename(&aside, path));
-    if placed.is_err() {
-        let _ = fs::remove_file(&aside);
-    }
-    placed
 }
 
 fn packaged(unit: &Path, hint: String) -> Failure {
@@ -496,6 +482,8 @@ fn shown(path: &Path) -> String {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test's panic is its message")]
 
+    use std::io;
+
     use super::*;
 
     #[test]
@@ -533,7 +521,7 @@ mod tests {
             fs::write(aside, "slo")?;
             Err(io::ErrorKind::StorageFull.into())
         };
-        let failed = replace(&path, full).unwrap_err();
+        let failed = link::files::replace(&path, full).unwrap_err();
         assert_eq!(failed.kind(), io::ErrorKind::StorageFull);
         assert_eq!(fs::read_to_string(&path).unwrap(), "slots = 2");
         assert_eq!(names(), 1);
