@@ -456,6 +456,14 @@ fn a_host_says_why_it_gets_no_tasks() {
     stage.shows(&["host desk-2", "in-use"]);
     stage.press("w");
     stage.shows(&["why desk-2 gets no tasks", "its owner needs it"]);
+    explained(&mut stage, "desk-2".to_owned());
+    stage.shows(&["job 7 (render): in-use"]);
+    stage.press("\x1b\x1b");
+    stage.shows(&["FINISHED", "desk-1"]);
+}
+
+/// Answers the question why a job waits: this host is in use.
+fn explained(stage: &mut Stage, host: String) {
     let (serial, request) = stage.asked(AskSlot::Text);
     let Some(Request::Explain { job: asked }) = request else {
         panic!("{request:?}")
@@ -463,15 +471,12 @@ fn a_host_says_why_it_gets_no_tasks() {
     let view = ExplainView {
         job: job(asked.0, "render", TaskCounts::default()),
         waiting: Vec::new(),
-        hosts: vec![("desk-2".to_owned(), "in-use".to_owned())],
+        hosts: vec![(host, "in-use".to_owned())],
         duplicates: Vec::new(),
         share: None,
     };
     let reply = Reply::Explained(Box::new(view));
     stage.hear(GridNews::Answer(AskSlot::Text, serial, Ok(vec![reply])));
-    stage.shows(&["job 7 (render): in-use"]);
-    stage.press("\x1b\x1b");
-    stage.shows(&["FINISHED", "desk-1"]);
 }
 
 #[test]
@@ -480,19 +485,7 @@ fn a_host_that_a_long_answer_only_counts_is_not_said_to_be_free() {
     stage.press("3");
     stage.press("j\n");
     stage.press("w");
-    let (serial, request) = stage.asked(AskSlot::Text);
-    let Some(Request::Explain { job: asked }) = request else {
-        panic!("{request:?}")
-    };
-    let view = ExplainView {
-        job: job(asked.0, "render", TaskCounts::default()),
-        waiting: Vec::new(),
-        hosts: vec![(ExplainView::more_hosts(9_000), "in-use".to_owned())],
-        duplicates: Vec::new(),
-        share: None,
-    };
-    let reply = Reply::Explained(Box::new(view));
-    stage.hear(GridNews::Answer(AskSlot::Text, serial, Ok(vec![reply])));
+    explained(&mut stage, ExplainView::more_hosts(9_000));
     stage.shows(&["job 7 (render): of so many hosts"]);
 }
 

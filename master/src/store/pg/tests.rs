@@ -401,6 +401,14 @@ fn an_address_that_makes_no_sense_or_is_not_safe_is_refused_before_anything_is_s
     }
 }
 
+/// A master that has taken the store, and has written a host into it.
+fn with_a_host(place: &Database) -> Writer {
+    let mut master = Writer::take(place).unwrap();
+    add_host(&mut master, "one");
+    master.commit().unwrap();
+    master
+}
+
 /// Another master on the same database.
 fn another(place: &Database) -> LeaseContender {
     let member = MasterMember::here("another".to_owned(), "127.0.0.1:7421".to_owned());
@@ -410,9 +418,7 @@ fn another(place: &Database) -> LeaseContender {
 #[test]
 fn only_the_master_that_has_the_store_puts_it_aside() {
     let Some((_dir, place)) = place() else { return };
-    let mut first = Writer::take(&place).unwrap();
-    add_host(&mut first, "one");
-    first.commit().unwrap();
+    let first = with_a_host(&place);
     let mut other = another(&place);
     let seen = other.look().unwrap();
     let second = other.take(&seen, Time(0)).unwrap().unwrap();
@@ -438,9 +444,7 @@ fn only_the_master_that_has_the_store_puts_it_aside() {
 #[test]
 fn a_takeover_that_meets_a_group_waits_for_it_and_leaves_a_master_that_lives() {
     let Some((_dir, place)) = place() else { return };
-    let mut first = Writer::take(&place).unwrap();
-    add_host(&mut first, "one");
-    first.commit().unwrap();
+    let mut first = with_a_host(&place);
     let mut other = another(&place);
     let seen = other.look().unwrap();
 
@@ -470,9 +474,7 @@ fn a_takeover_that_meets_a_group_waits_for_it_and_leaves_a_master_that_lives() {
 #[test]
 fn a_stopped_master_with_an_open_group_is_taken_over_and_none_of_its_group_counts() {
     let Some((_dir, place)) = place() else { return };
-    let mut first = Writer::take(&place).unwrap();
-    add_host(&mut first, "one");
-    first.commit().unwrap();
+    let mut first = with_a_host(&place);
     add_host(&mut first, "half");
     assert!(first.peer_named("half").unwrap().is_some(), "it is sent");
 
@@ -529,9 +531,7 @@ fn an_idle_master_commits_turns_and_finds_out_by_them_that_it_was_taken_over() {
 #[test]
 fn a_master_that_ends_in_order_leaves_the_store_to_whoever_waits() {
     let Some((_dir, place)) = place() else { return };
-    let mut first = Writer::take(&place).unwrap();
-    add_host(&mut first, "one");
-    first.commit().unwrap();
+    let mut first = with_a_host(&place);
     let mut other = another(&place);
     assert!(!other.look().unwrap().is_left_to("another"));
     other.note().unwrap();
