@@ -63,7 +63,7 @@ pub enum MasterError {
     Certificate {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// The store is not where the command looks for it, or cannot go where it is to be.

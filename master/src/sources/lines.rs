@@ -2,8 +2,8 @@
 //! which they asked. Each is in its line until it is woken, and then has to look. Whom to wake, and
 //! when, is not known here.
 //!
-//! What ends the reason to wait ends it for a whole line. So one of a line, its lookout, looks then,
-//! and the others sleep on.
+//! The reason to wait ends for a whole line at once. So one of a line, its lookout, looks then, and
+//! the others sleep on.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! Who has, or is about to have, each content in each network: its sources, those first that serve
-//! the fewest, and the transfers that will make more of them. Who may be sent where is not known here.
+//! The hosts that have, or are about to have, each content in each network: its sources, those first
+//! that serve the fewest, and the transfers that will make more of them. Who may be sent where is not known here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

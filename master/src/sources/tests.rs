@@ -545,7 +545,7 @@ impl Sources {
         self.check_indexes();
     }
 
-    /// What is found by an index is what is found without.
+    /// Checks that the indexes find what is found without them.
     fn check_indexes(&self) {
         let mut shelves = ContentShelves::default();
         for (id, member) in self.hosts.iter().filter(|(_, of)| of.passes_on()) {

@@ -160,7 +160,7 @@ async fn a_session_goes_on_when_its_certificate_has_expired_and_a_newer_one_has_
     assert!(matches!(reply, GetReply::Refused(_)), "{reply:?}");
 }
 
-/// What the list of hosts says of a host beside its state.
+/// Returns the reason that the list of hosts gives for a host's state.
 async fn reason(client: &Client, name: &str) -> Option<String> {
     let names = vec![name.to_owned()];
     let asked = client.ask(&Request::Hosts { names }).await;

@@ -120,7 +120,7 @@ pub(crate) struct Job {
     pub(crate) open: bool,
     /// The number of its user, where users share.
     pub(crate) user: u32,
-    /// What its running tasks take, as counted in its user's share.
+    /// Its part of what is counted in its user's share.
     pub(crate) shared: JobUse,
     in_line: bool,
     in_copy_line: bool,

@@ -46,7 +46,7 @@ impl Default for Sharing {
     }
 }
 
-/// What the running tasks of a job take.
+/// The running tasks of a job, and the slots that they take.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct JobUse {
     /// The number of these tasks.

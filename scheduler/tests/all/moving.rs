@@ -76,7 +76,7 @@ fn a_task_without_kept_state_is_copied_and_not_moved() {
     assert!(matches!(&started[..], [one] if copied(one)), "{started:?}");
 }
 
-/// What happens within a minute in which all hosts report.
+/// Lets a minute pass in which all hosts report, and returns what happens.
 fn minute(w: &mut World) -> Vec<Effect> {
     let mut effects = Vec::new();
     for _ in 0..60 {
