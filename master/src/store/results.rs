@@ -19,7 +19,7 @@ use super::writer::Writer;
 use super::{AttemptResult, StoreError, from_postcard, word};
 
 impl Writer {
-    /// Stores the verdict on an attempt's result.
+    /// Stores the verdict on an attempt's result, which counts from then on, also for a task that runs again.
     pub(crate) fn judged(
         &mut self,
         attempt: AttemptId,
@@ -27,7 +27,7 @@ impl Writer {
     ) -> Result<(), StoreError> {
         let TaskId { job, index } = attempt.task;
         let (belief, n) = judgement.word();
-        let sql = "UPDATE attempt SET verdict = $1 WHERE job = $2 AND task = $3 AND number = $4";
+        let sql = "UPDATE attempt SET verdict = $1, charged = TRUE WHERE job = $2 AND task = $3 AND number = $4";
         self.change(
             sql,
             values![format!("{belief} {n}"), job.0, index, attempt.number],
@@ -164,14 +164,14 @@ pub(super) fn counts(judgement: Option<Judgement>, number: u32) -> bool {
 }
 
 /// Adds to `progress` the results that wait for others to agree, and those that were believed
-/// without a comparison. A finished task of these that had attempts of higher numbers is listed as tried, so that none
-/// of them is used again.
+/// without a comparison; a retry that somebody asked for has dropped those that waited. A finished task of these that had
+/// attempts of higher numbers is listed as tried, so that none of them is used again.
 pub(super) fn restore(
     db: &Db,
     job: JobId,
     progress: &mut RestoredProgress,
 ) -> Result<(), StoreError> {
-    let columns = ", incarnation, host, verdict,
+    let columns = ", incarnation, host, verdict, charged,
          (SELECT MAX(n.number) FROM attempt n WHERE n.job = attempt.job AND n.task = attempt.task)";
     each_attempt(db, job, (columns, "verdict IS NOT NULL"), |row| {
         let number = row.get(1)?;
@@ -184,9 +184,11 @@ pub(super) fn restore(
         let host = HostId(row.get(3)?);
 
         match judgement(row.get(4)?)? {
-            Some(Judgement::Open(_)) => progress.results.push((attempt, host)),
+            Some(Judgement::Open(_)) if row.get::<bool>(5)? => {
+                progress.results.push((attempt, host));
+            }
             Some(Judgement::Alone(_)) => {
-                let highest: u32 = row.get(5)?;
+                let highest: u32 = row.get(6)?;
                 // One that is computed again, as its result was removed, is listed with its attempts.
                 let finished = progress.finished.contains(attempt.task.index);
                 let more =
@@ -255,6 +257,37 @@ mod tests {
             .map(|tried| (tried.task, tried.attempts))
             .collect();
         assert_eq!(tried, [(1, 2)], "only where the numbers differ");
+    }
+
+    #[test]
+    fn results_from_before_a_retry_do_not_come_back_but_a_doubted_one_does() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = open(&dir);
+        let job = add_job(&mut store, 1, &compared());
+        for index in 1..=2 {
+            let first = attempt(job, index, 1);
+            start(&mut store, first);
+            store
+                .attempt_result(&completion(first, 7), AttemptState::Finished, Time(9))
+                .unwrap();
+        }
+        let [retried, doubted] = [1, 2].map(|index| attempt(job, index, 1));
+        store.judged(retried, Judgement::Open(2)).unwrap();
+        store.judged(doubted, Judgement::Alone(10)).unwrap();
+        store
+            .reopen(
+                job,
+                &[retried.task.index, doubted.task.index]
+                    .into_iter()
+                    .collect(),
+            )
+            .unwrap();
+        store.judged(doubted, Judgement::Open(2)).unwrap();
+        store.commit().unwrap();
+        drop(store);
+
+        let restored = open(&dir).restore_job(job).unwrap().unwrap();
+        assert_eq!(restored.progress.results, [(doubted, HostId(1))]);
     }
 
     #[test]

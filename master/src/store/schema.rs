@@ -33,7 +33,8 @@ pub(crate) const VERSION: usize = MIGRATIONS.len();
 /// - `settled` has failed and cancelled tasks as ranges. A task is finished if it has a finished
 ///   attempt, else open.
 /// - `attempt`: `result` is postcard of `store::AttemptResult`; `charged` says whether a failure
-///   or loss still counts against its task (a retry that somebody asked for forgives earlier ones);
+///   or loss still counts against its task, and an `open` result for it (a retry that somebody asked for
+///   forgives and drops earlier ones);
 ///   `started_from` and `saved` are postcard of `common::checkpoint::Saved`; `verdict` says how far
 ///   a result is believed (`open` while it waits for others, `alone` for one taken without a
 ///   comparison, `agreed`, `differed`; NULL where results are not compared); `removed` is the time

@@ -579,7 +579,7 @@ impl Scheduler {
         fx.push(Effect::TasksReopened { job: id, tasks });
 
         for (index, (attempt, highest)) in alone {
-            let mut record = TaskRecord::reborn(highest, false);
+            let mut record = TaskRecord::reborn((highest, false));
             let question = record.question();
             question.wanted = size;
             question.ballot.add(attempt, host, party);

@@ -515,7 +515,9 @@ impl Scheduler {
         let Some(record) = job.close(task.index) else {
             return;
         };
-        job.numbers.insert(task.index, record.attempts);
+        let last = record.attempts;
+        let failed = matches!(&settled, Settled::Failed(by, _) if by.number == last);
+        job.numbers.insert(task.index, (last, failed));
         job.failed.insert(task.index);
         self.jobs.lines.sync(job);
         fx.push(Effect::TaskSettled { task, settled });
@@ -552,7 +554,7 @@ impl Scheduler {
             let Some(record) = job.close(index) else {
                 continue;
             };
-            job.numbers.insert(index, record.attempts);
+            job.numbers.insert(index, (record.attempts, false));
             for copy in &record.live {
                 self.hosts.stop(
                     copy.host,

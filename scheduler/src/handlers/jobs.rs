@@ -240,14 +240,16 @@ impl Scheduler {
             .map(|(attempt, ..)| attempt.number)
             .fold(tried.attempts, u32::max);
         let number = number.min(MAX_NUMBER);
+        // Which ones failed is not told: surely the last one did where all have.
+        let last = (number, tried.failures == number);
         if job.failed.contains(tried.task) || job.cancelled.contains(tried.task) {
-            job.numbers.insert(tried.task, number);
+            job.numbers.insert(tried.task, last);
         }
         if number == 0 || !job.fresh.remove(tried.task) {
             return;
         }
 
-        let mut record = TaskRecord::reborn(number, tried.failures > 0);
+        let mut record = TaskRecord::reborn(last);
         record.failures = tried.failures;
         record.losses = tried.losses;
 
@@ -399,7 +401,7 @@ impl Scheduler {
         if job.is_held() {
             job.after.tasks.union_with(&reopened);
         } else {
-            job.requeue_or_renew(&reopened, &failed);
+            job.requeue_or_renew(&reopened);
         }
         job.forget_forecasts();
         job.line_up_again(&reopened, self.jobs.arrivals);
@@ -428,8 +430,8 @@ impl Scheduler {
             if !job.finished.contains(*index) {
                 continue;
             }
-            job.records
-                .insert(*index, TaskRecord::reborn((*number).min(MAX_NUMBER), false));
+            let record = TaskRecord::reborn(((*number).min(MAX_NUMBER), false));
+            job.records.insert(*index, record);
             job.wait_again(*index);
             gone.insert(*index);
         }

@@ -48,20 +48,19 @@ impl Job {
     /// Lets the tasks wait for hosts that waited for other jobs, and returns them.
     pub(crate) fn let_go(&mut self) -> IdSet {
         let tasks = std::mem::take(&mut self.after.tasks);
-        self.requeue_or_renew(&tasks, &IdSet::new());
+        self.requeue_or_renew(&tasks);
         tasks
     }
 
-    /// Lets tasks wait that were settled or held; those in `failed` had failed. One that had
-    /// attempts goes on with their numbers.
-    pub(crate) fn requeue_or_renew(&mut self, tasks: &IdSet, failed: &IdSet) {
+    /// Lets tasks wait that were settled or held. One that had attempts goes on with their numbers.
+    pub(crate) fn requeue_or_renew(&mut self, tasks: &IdSet) {
         let mut untried = tasks.clone();
-        let tried: Vec<(u32, u32)> = self.numbers.iter().map(|(a, b)| (*a, *b)).collect();
-        for (index, number) in tried {
-            if untried.remove(index) {
-                self.numbers.remove(&index);
-                let record = TaskRecord::reborn(number, failed.contains(index));
-                self.records.insert(index, record);
+        let tried: Vec<u32> = self.numbers.keys().copied().collect();
+        for index in tried {
+            if untried.remove(index)
+                && let Some(last) = self.numbers.remove(&index)
+            {
+                self.records.insert(index, TaskRecord::reborn(last));
                 self.wait_again(index);
             }
         }

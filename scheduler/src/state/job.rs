@@ -87,9 +87,9 @@ pub(crate) struct Job {
     pub(crate) finished: Gathered,
     pub(crate) failed: IdSet,
     pub(crate) cancelled: IdSet,
-    /// The highest attempt number of each tried task that failed or was cancelled: the next number
-    /// follows on it if the task is reopened.
-    pub(crate) numbers: BTreeMap<u32, u32>,
+    /// The highest attempt number of each tried task that failed or was cancelled, and whether that
+    /// attempt failed: the next number follows on it if the task is reopened.
+    pub(crate) numbers: BTreeMap<u32, (u32, bool)>,
     pub(crate) attempts: u64,
     pub(crate) duplicates: u64,
     pub(crate) pace: Pace,
@@ -209,13 +209,13 @@ pub(crate) struct EndedCopy {
 }
 
 impl TaskRecord {
-    /// Creates the `TaskRecord` of a task that had attempts up to this number before a restart, all of
-    /// them over.
-    pub(crate) fn reborn(attempts: u32, failed: bool) -> Self {
+    /// Creates the `TaskRecord` of a task whose earlier attempts are over: up to this number, the last of
+    /// which failed or not.
+    pub(crate) fn reborn(after: (u32, bool)) -> Self {
         Self {
-            attempts,
-            forgotten: attempts,
-            after: (attempts, failed),
+            attempts: after.0,
+            forgotten: after.0,
+            after,
             ..Self::default()
         }
     }

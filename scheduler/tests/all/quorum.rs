@@ -781,6 +781,84 @@ fn results_that_never_agree_end_the_task() {
 }
 
 #[test]
+fn a_retry_asks_any_host_anew_and_names_no_failure_that_was_none() {
+    let mut court = Court::new(1, 2, false);
+    court.hosts(6);
+    let mut word = 0;
+    court.run(|_, _| {
+        word += 1;
+        word
+    });
+    assert_eq!((court.state(), court.starts.len()), (JobState::Failed, 6));
+
+    // A result from before is compared with none: the court would not know what it says.
+    court.said.clear();
+    court.send(Event::JobRetried {
+        job: JOB,
+        tasks: IdSet::from_range(1, 1),
+    });
+    let (attempt, _, why) = &court.starts[6];
+    assert_eq!((attempt.number, why), (7, &StartReason::Requeued(6)));
+    court.run(|_, _| 1);
+    assert_eq!((court.state(), court.starts.len()), (JobState::Finished, 8));
+}
+
+#[test]
+fn a_task_from_before_a_restart_names_no_failure_that_was_none() {
+    let [failed, result] = [1, 2].map(|number| AttemptId {
+        task: TaskId::new(JOB, 1),
+        number,
+        incarnation: Incarnation(1),
+    });
+    let tried = Tried {
+        task: 1,
+        attempts: result.number,
+        failures: failed.number,
+        losses: 0,
+        live: Vec::new(),
+        lost: Vec::new(),
+        ended: Vec::new(),
+        outlived: Vec::new(),
+        policed: Span::ZERO,
+    };
+    let mut court = Court::new(1, 2, false);
+    for settled in [IdSet::new(), IdSet::from_range(1, 1)] {
+        court.scheduler = Scheduler::new(Settings::default(), Incarnation(2));
+        court.parties.clear();
+        court.live.clear();
+        let is_retried = !settled.is_empty();
+        let progress = RestoredProgress {
+            failed: settled.clone(),
+            tried: vec![tried.clone()],
+            results: vec![(result, HostId(2))],
+            ..RestoredProgress::default()
+        };
+        court.send(Event::JobRestored {
+            job: JOB,
+            bag: Box::new(Bag::new(
+                IdSet::from_range(1, 1),
+                Rules {
+                    retries: 1,
+                    ..court.rules.clone()
+                },
+            )),
+            progress: Box::new(progress),
+        });
+        court.send(Event::JobRetried {
+            job: JOB,
+            tasks: settled,
+        });
+        court.host(1, 1, 0);
+
+        let want = match is_retried {
+            true => StartReason::Requeued(2),
+            false => StartReason::AnotherResult(1),
+        };
+        assert_eq!(court.starts.pop().map(|(_, _, why)| why), Some(want));
+    }
+}
+
+#[test]
 fn a_task_without_a_retry_left_gets_no_attempt_beside_one_that_stands_still() {
     for retries in [0, 2] {
         let quorum = Quorum {
