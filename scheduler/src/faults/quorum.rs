@@ -36,7 +36,7 @@ impl TaskRecord {
 impl Job {
     /// Returns the number of further attempts of a task that are needed, held up ones not counted
     /// as live; 0 for a task that failed or was lost too often to be started once more.
-    fn results_missing(record: &TaskRecord, rules: &Rules) -> usize {
+    pub(crate) fn results_missing(record: &TaskRecord, rules: &Rules) -> usize {
         let Some(OpenVotes { ballot, wanted, .. }) = record.question.as_deref() else {
             return 0;
         };

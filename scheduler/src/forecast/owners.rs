@@ -45,10 +45,21 @@ impl OwnersLeft {
             return false;
         }
 
+        self.lack(record, further, hosts) > 0
+    }
+
+    /// Returns how many of `further` results of a task none of these owners can give.
+    fn lack(&self, record: &TaskRecord, further: usize, hosts: &Hosts) -> usize {
+        if further == 0 {
+            return 0;
+        }
+        let questions = record.question.iter();
+        let votes = questions.flat_map(|question| question.ballot.votes());
         let live = record.live.iter().map(|copy| hosts.party(copy.host));
-        let used: BTreeSet<HostId> = votes.iter().map(|vote| vote.party).chain(live).collect();
+        let used: BTreeSet<HostId> = votes.map(|vote| vote.party).chain(live).collect();
+
         let gone = used.intersection(&self.parties).count();
-        self.parties.len() - gone < further
+        further.saturating_sub(self.parties.len() - gone)
     }
 }
 
@@ -86,6 +97,20 @@ impl Scheduler {
         }
         let mut records = job.records.values();
         records.any(|record| owners.lacked_by(record, &job.rules, &self.hosts))
+    }
+
+    /// Returns the number of [`Job::attempts_due`] without those results for which no owner is left.
+    pub(crate) fn attempts_possible(&self, job: &Job, requested: bool) -> u64 {
+        let due = job.attempts_due(requested);
+        if due == 0 || !job.rules.quorum.compares() {
+            return due;
+        }
+        let owners = self.owners_left(&job.rules);
+        let lacking = job.records.values().map(|record| {
+            let missing = Job::results_missing(record, &job.rules);
+            owners.lack(record, missing, &self.hosts) as u64
+        });
+        due.saturating_sub(lacking.sum())
     }
 
     /// Returns the tasks with results or live attempts that want more results than there are owners

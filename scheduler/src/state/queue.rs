@@ -10,7 +10,7 @@ use common::{JobId, Span, Time};
 
 use crate::policy::ordering::Rank;
 use crate::state::foresight::WorkPerTask;
-use crate::state::job::{Job, Jobs};
+use crate::state::job::Jobs;
 use crate::state::scheduler::Scheduler;
 
 /// A queue of more jobs than this is summed up at most once in [`WHILE`], so that asking for many
@@ -35,10 +35,8 @@ pub(crate) struct WaitingTasks {
 }
 
 impl WaitingTasks {
-    /// Returns the waiting tasks of this job; those that are requested where its place in the queue is
-    /// theirs.
-    fn of(job: &Job, work: Option<WorkPerTask>) -> Self {
-        let tasks = job.attempts_due(!job.rank.disclosed()) as f64;
+    /// Returns so many waiting tasks of this work, where it is known.
+    fn of(tasks: f64, work: Option<WorkPerTask>) -> Self {
         match work {
             Some(work) => Self::like(tasks, work),
             None => Self {
@@ -154,7 +152,9 @@ impl Scheduler {
             }
 
             let class = sums.classes.entry(rank.class()).or_default();
-            let tasks = WaitingTasks::of(job, self.usual_work(job));
+            // Those that are requested where its place in the queue is theirs.
+            let tasks = self.attempts_possible(job, !rank.disclosed());
+            let tasks = WaitingTasks::of(tasks as f64, self.usual_work(job));
             for places in [&mut class.all, class.kinds.entry(kind).or_default()] {
                 let mut sum = places.last().map(|(_, sum)| *sum).unwrap_or_default();
                 sum.add(&tasks, 1.0);

@@ -396,13 +396,18 @@ impl Scheduler {
         (!ahead.is_empty()).then(|| format!("behind {}", ahead.join(", ")))
     }
 
-    /// Whether some host suits the tasks of both jobs; `known` holds the answers by the other's needs.
+    /// Whether some host suits the tasks of both jobs, and the other one's do not all wait for owners of whom none
+    /// is left; `known` holds the answers by the other's needs.
     fn wants_same<'a>(
         &self,
         job: &Job,
         other: &'a Job,
         known: &mut BTreeMap<&'a Needs, bool>,
     ) -> bool {
+        if other.rules.quorum.compares() && self.attempts_possible(other, false) == 0 {
+            return false;
+        }
+
         let needs = &job.rules.needs;
         let others = &other.rules.needs;
         needs == others

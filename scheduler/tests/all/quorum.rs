@@ -603,6 +603,42 @@ fn no_end_is_predicted_where_no_host_of_another_owner_is_left_for_a_result() {
 }
 
 #[test]
+fn a_job_whose_tasks_all_wait_for_another_owner_is_not_ahead_of_others() {
+    let mut court = Court::estimated(2, false);
+    court.host(1, 1, 0);
+    let other = JobId(2);
+    let rules = Rules {
+        estimate: Some(s(60)),
+        ..Rules::default()
+    };
+    court.send(Event::JobSubmitted {
+        job: other,
+        bag: Box::new(Bag::new(IdSet::from_range(1, 2), rules)),
+        tested: None,
+    });
+    let is_behind = |court: &Court| {
+        let why = court.scheduler.explain(other).expect("the job is there");
+        why.tasks.iter().any(|(why, _)| why.starts_with("behind"))
+    };
+    assert!(is_behind(&court), "one of its tasks was not tried");
+
+    court.delivers(1, TRUTH);
+    court.delivers(1, TRUTH);
+    let runs = court.on(1).expect("the other job's task");
+    assert_eq!((runs.task.job, is_behind(&court)), (other, false));
+
+    let at = court.now + s(9);
+    let before = court.scheduler.predict_finish(other, at);
+    court.send(Event::JobCancelled {
+        job: JOB,
+        tasks: None,
+    });
+    let after = court.scheduler.predict_finish(other, at);
+    assert!(before.is_some());
+    assert_eq!(before, after, "it is predicted as if it were alone");
+}
+
+#[test]
 fn an_end_is_predicted_while_an_owner_who_is_there_may_leave_a_host_for_a_result() {
     let mut court = Court::estimated(1, false);
     court.hosts(2);
