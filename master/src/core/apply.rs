@@ -403,6 +403,8 @@ impl Core {
         if self.saves(job) {
             self.store.drop_checkpoints(job, tasks)?;
         }
+        self.undecided
+            .retain(|task, _| task.job != job || !tasks.contains(task.index));
 
         let why = match why {
             CancelReason::Asked => format!("cancelled at {}'s request", self.canceller),

@@ -10,6 +10,7 @@ use common::view::{
     AttemptState, AttemptView, FileView, OutputView, SpeculationView, TaskState, TaskView,
 };
 use common::{Content, HostId, IdSet, JobId, TaskId};
+use scheduler::effect::Judgement;
 
 use crate::core::LiveJob;
 use crate::core::ask::HostNames;
@@ -226,6 +227,7 @@ impl Listing {
 
             // The outputs of a task that will run again do not matter.
             let settled = matches!(state, TaskState::Finished | TaskState::Failed);
+            let is_over = settled || state == TaskState::Cancelled;
             let removed = best(&rows)
                 .filter(|_| settled)
                 .and_then(|best| rows.get(best)?.removed);
@@ -241,7 +243,10 @@ impl Listing {
                 None => reason,
             };
 
-            let attempts = rows.into_iter().map(|row| self.attempt(row)).collect();
+            let attempts = rows
+                .into_iter()
+                .map(|row| self.attempt(row, is_over))
+                .collect();
             TaskView {
                 task: TaskId::new(self.job, index),
                 item,
@@ -290,31 +295,33 @@ impl Listing {
             .unwrap_or_else(|| host.to_string())
     }
 
-    fn attempt(&self, row: AttemptRow) -> AttemptView {
+    /// The view of an attempt; `is_over` says that its task is settled.
+    fn attempt(&self, row: AttemptRow, is_over: bool) -> AttemptView {
+        let judged = row.judgement.map(|judgement| match judgement {
+            Judgement::Open(_) if is_over || !row.charged => {
+                "its result was not confirmed".to_owned()
+            }
+            judgement => judgement.words_for(row.view.attempt.number),
+        });
         let mut view = AttemptView {
             host: self.host(row.host),
             ..row.view
         };
-        if let Some(now) = self
-            .live
-            .as_ref()
-            .and_then(|live| live.attempts.get(&view.attempt))
-        {
+
+        let live = self.live.as_ref();
+        let now = live.and_then(|live| live.attempts.get(&view.attempt));
+        if let Some(now) = now {
             view.state = now.state;
             view.ran = now.ran;
             view.suspended = now.suspended;
             view.suspended_since = now.suspended_since;
             view.progress = now.progress;
             view.words.clone_from(&now.words);
-
-            if let Some(why) = &now.reason {
-                view.reason = Some(
-                    view.reason
-                        .map_or_else(|| why.clone(), |before| format!("{before}; {why}")),
-                );
-            }
         }
 
+        let why = now.and_then(|now| now.reason.clone());
+        let said: Vec<String> = [view.reason, judged, why].into_iter().flatten().collect();
+        view.reason = (!said.is_empty()).then(|| said.join("; "));
         view
     }
 
@@ -569,6 +576,52 @@ mod tests {
             assert!(why.contains("too long"), "{why}");
             assert_eq!(task.attempts[0].ran, Span(5));
         }
+    }
+
+    #[test]
+    fn no_result_of_a_task_that_is_over_or_was_retried_is_said_to_wait() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Writer::open(dir.path()).unwrap();
+        let spec = spec(3);
+        let job = add_job_with(&mut store, 1, (&spec, &[]), "ann");
+        for index in 1..=3 {
+            let attempt = attempt(job, index, 1);
+            start(&mut store, attempt);
+            store
+                .attempt_result(&completion(attempt, 7), AttemptState::Finished, Time(9))
+                .unwrap();
+            store.judged(attempt, Judgement::Open(2)).unwrap();
+        }
+        store.reopen(job, &IdSet::from_range(3, 3)).unwrap();
+        store.commit().unwrap();
+
+        let all = IdSet::from_range(1, 3);
+        let live = LiveJob {
+            states: vec![(TaskState::Waiting, all.clone())],
+            attempts: BTreeMap::new(),
+            held: None,
+        };
+        let cancelled = SettledRow {
+            first: 2,
+            last: 2,
+            state: TaskState::Cancelled,
+            why: String::new(),
+        };
+        let names = HostNames::default();
+        let mut listing = Listing::new(job, spec.into(), all, Some(live), vec![cancelled], names);
+
+        let reader = Reader::new(dir.path());
+        let mut said = Vec::new();
+        for portion in portions(&reader, &mut listing, KeptOfResults::Words) {
+            let tasks = listing.tasks(portion).into_iter();
+            said.extend(tasks.filter_map(|task| task.attempts[0].reason.clone()));
+        }
+        let last = said.iter().filter_map(|said| said.rsplit("; ").next());
+        let none = "its result was not confirmed";
+        assert_eq!(
+            last.collect::<Vec<_>>(),
+            ["its result waits until 2 agree", none, none]
+        );
     }
 
     #[test]

@@ -13,6 +13,7 @@ use common::view::{
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, JobSpec, Span, TaskId, Time};
 
 use rusqlite::OpenFlags;
+use scheduler::effect::Judgement;
 
 use super::db::Db;
 use super::lite::connect;
@@ -50,7 +51,7 @@ const ATTEMPTS: usize = 10_000;
 
 /// The question for attempts of a job, as [`attempt_row`] reads them.
 const ATTEMPT_ROWS: &str = "SELECT task, number, incarnation, host, state, duplicate, assigned, started, ended, ran, cpu,
-     suspended, exit_code, start_why, end_why, result, started_from, saved, checkpoint_problem, verdict, removed
+     suspended, exit_code, start_why, end_why, result, started_from, saved, checkpoint_problem, verdict, removed, charged
      FROM attempt WHERE job = $1 AND";
 
 /// Where a store is.
@@ -77,8 +78,13 @@ pub(crate) struct SettledRow {
 pub(crate) struct AttemptRow {
     /// The host that it was assigned to.
     pub(crate) host: HostId,
-    /// The attempt as clients see it; the host's name is left empty.
+    /// The attempt as clients see it; the host's name is left empty, and its reason is without the
+    /// judgement.
     pub(crate) view: AttemptView,
+    /// The judgement on its result, where results are compared.
+    pub(crate) judgement: Option<Judgement>,
+    /// Whether no retry that somebody asked for has come after it.
+    pub(crate) charged: bool,
     /// The output of the attempt, if it has any; an error if the stored value is damaged.
     pub(crate) result: Result<Option<AttemptResult>, StoreError>,
     /// Whether the store has an output of it, also where `result` was let go.
@@ -408,7 +414,6 @@ fn attempt_row(job: JobId, row: &SqlRow<'_>) -> Result<AttemptRow, StoreError> {
     let said = [
         Some(start_why),
         end_why,
-        judgement.map(|judgement| judgement.words_for(attempt.number)),
         warned.filter(|warned| !warned.is_empty()),
         gone,
     ];
@@ -439,6 +444,8 @@ fn attempt_row(job: JobId, row: &SqlRow<'_>) -> Result<AttemptRow, StoreError> {
     Ok(AttemptRow {
         host: HostId(row.get(3)?),
         view,
+        judgement,
+        charged: row.get(21)?,
         result,
         has_result,
         counts,

@@ -180,7 +180,7 @@ fn a_program_of_the_users_decides_which_results_agree() {
         "--output-file",
         "who",
         "--array",
-        "1-3",
+        "1-4",
         "--",
     ];
     let bag = grid.submit(args.into_iter().chain(["sh", "-c", script]));
@@ -235,6 +235,15 @@ fn a_program_of_the_users_decides_which_results_agree() {
         interrupted_midway(&grid, &bag, signal);
     }
 
+    let only = ["job", "cancel", &bag, "--tasks", "4"];
+    grid.deskgrid(only).expect_code(0);
+    let last = grid.deskgrid(["task", "info", &format!("{bag}.4")]);
+    let told = last.expect_code(0).stdout;
+    assert!(
+        told.contains("its result was not confirmed") && !told.contains("waits until"),
+        "{told}"
+    );
+
     // Each sees another host's file and the same output; this program cares for the output alone.
     let compare = "test -s \"$0/who\" && test -s \"$1/who\" && cmp -s \"$0/stdout\" \"$1/stdout\"";
     let judged = grid.json(["job", "judge", &bag, "--", "sh", "-c", compare]);
@@ -247,7 +256,7 @@ fn a_program_of_the_users_decides_which_results_agree() {
     let done = job(&grid, &bag);
     assert_eq!(
         (&done["state"], &done["attempts"]),
-        (&"finished".into(), &6.into())
+        (&"cancelled".into(), &8.into())
     );
     let counts = grid.deskgrid(["job", "cat", &bag, "stdout"]).expect_code(0);
     assert!(!counts.stderr.contains(unconfirmed), "{}", counts.stderr);
