@@ -13,6 +13,8 @@ use crate::state::scheduler::Scheduler;
 
 /// At most so many touched hosts are checked in a step, and so many attempts of each.
 const CHECKED: usize = 4;
+/// Of at most so many waiting tasks it is summed up what is saved of them.
+const SUMMED: u64 = 64;
 
 impl Scheduler {
     /// Panics if a host touched in this step, or the job whose turn it is, contradicts the rest.
@@ -64,6 +66,14 @@ impl Scheduler {
             job.requeued.len() <= job.records.len() as u64,
             "requeued tasks of {id:?}"
         );
+        if job.requeued.len() <= SUMMED {
+            let waiting = job
+                .requeued
+                .iter()
+                .filter_map(|index| job.records.get(&index));
+            let saved: u64 = waiting.map(TaskRecord::saved_parts).sum();
+            debug_assert_eq!(job.saved_parts, saved, "what is saved of {id:?}");
+        }
         job.check_places(&self.jobs.lines);
 
         let tasks = job.counts().total.max(1);

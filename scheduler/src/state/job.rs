@@ -41,6 +41,7 @@ use crate::state::shares::{JobUse, Shares};
 use crate::state::speculation::{Speculation, Speculator};
 use crate::state::terms::Stack;
 use crate::state::wishes::{Wish, Wishes};
+use crate::state::work::count_saved;
 
 /// The number of ended attempts of an unsettled task that are remembered with their hosts, so that
 /// a late result still counts.
@@ -69,6 +70,8 @@ pub(crate) struct Job {
     pub(crate) fresh: IdSet,
     /// Waiting tasks that have had attempts; each has a `TaskRecord`.
     pub(crate) requeued: IdSet,
+    /// The sum of [`TaskRecord::saved_parts`] of these.
+    pub(super) saved_parts: u64,
     /// Tried tasks that are not settled: they wait in `requeued`, or have live attempts.
     pub(crate) records: Dense<u32, TaskRecord>,
     /// The number of tasks whose live attempts are all suspended.
@@ -163,6 +166,8 @@ pub(crate) struct TaskRecord {
     pub(crate) made_room_for: Option<TaskId>,
     /// The part of it that a checkpoint of an ended attempt holds.
     pub(crate) saved: f64,
+    /// Its share of `Job::saved_parts`.
+    pub(super) counted_parts: u64,
     /// The work after which an attempt was killed at a limit set by the policy, in seconds on a
     /// host of speed 1; `killed` is the number of that attempt.
     pub(crate) killed_s: f64,
@@ -323,6 +328,7 @@ impl Job {
             total: tasks.len(),
             fresh: tasks,
             requeued: IdSet::new(),
+            saved_parts: 0,
             records: Dense::default(),
             suspended: 0,
             compared: ComparedTasks::default(),
@@ -555,14 +561,10 @@ impl Job {
 
     /// Takes the next waiting task; makes its `TaskRecord` if needed.
     pub(crate) fn pop_waiting(&mut self) -> Option<(u32, StartReason)> {
-        if let Some(index) = self.requeued.pop_first() {
-            let why = self
-                .records
-                .get(&index)
-                .map_or(StartReason::First, TaskRecord::start_reason);
-            return Some((index, why));
+        match self.requeued.first() {
+            Some(index) => self.take_waiting(index).map(|why| (index, why)),
+            None => self.pop_waiting_fresh(),
         }
-        self.pop_waiting_fresh()
     }
 
     /// Takes the next task of `fresh`.
@@ -580,11 +582,8 @@ impl Job {
     /// Takes this task out of `requeued` or `fresh`; makes its `TaskRecord` if needed.
     pub(crate) fn take_waiting(&mut self, index: u32) -> Option<StartReason> {
         if self.requeued.remove(index) {
-            return Some(
-                self.records
-                    .get(&index)
-                    .map_or(StartReason::First, TaskRecord::start_reason),
-            );
+            let record = self.records.get(&index);
+            return Some(record.map_or(StartReason::First, TaskRecord::start_reason));
         }
 
         if !self.fresh.remove(index) {
@@ -647,6 +646,7 @@ impl Job {
         let record = self.records.at_mut(&index)?;
         record.attempts += 1;
         self.attempts += 1;
+        count_saved(record, false, &mut self.saved_parts);
         if record.is_silent() {
             record.live.iter_mut().for_each(|copy| copy.replaced = true);
         } else if !why.is_another_result() {
@@ -702,6 +702,7 @@ impl Job {
         }
 
         let waits = self.requeued.contains(index);
+        count_saved(record, waits, &mut self.saved_parts);
         let still = |copy: &LiveCopy| copy.suspended;
         let suspended = !waits && !record.live.is_empty() && record.live.iter().all(still);
         mark(&mut record.suspended, suspended, &mut self.suspended);
@@ -745,8 +746,9 @@ impl Job {
 
     /// Removes a task that is about to be settled from every list of unsettled ones.
     pub(crate) fn close(&mut self, index: u32) -> Option<TaskRecord> {
-        let record = self.records.remove(&index)?;
+        let mut record = self.records.remove(&index)?;
         self.requeued.remove(index);
+        count_saved(&mut record, false, &mut self.saved_parts);
         self.suspended -= u64::from(record.suspended);
         self.compared.leave(&record);
         self.wishes.remove(index);
@@ -763,20 +765,6 @@ impl Job {
     /// Returns its `JobStage`, by the part of its tasks that finished.
     pub(crate) fn stage(&self) -> JobStage {
         JobStage::of(self.finished.len() as f64 / self.total.max(1) as f64)
-    }
-
-    /// Returns the mean part of a waiting task that is left to do.
-    pub(crate) fn mean_part_left(&self) -> f64 {
-        if !self.rules.checkpoint || self.requeued.is_empty() {
-            return 1.0;
-        }
-        let saved = |index| {
-            self.records
-                .get(&index)
-                .map_or(0.0, |record: &TaskRecord| record.saved)
-        };
-        let saved: f64 = self.requeued.iter().map(saved).sum();
-        (1.0 - saved / self.waiting() as f64).max(0.01)
     }
 
     /// Whether its attempts that run for much longer than any of their kind are copied.

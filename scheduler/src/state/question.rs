@@ -3,6 +3,7 @@
 use crate::policy::trust::Ballot;
 use crate::state::job::{Job, TaskRecord};
 use crate::state::opinions::WaitingOpinions;
+use crate::state::work::count_saved;
 
 /// The votes on an unsettled task.
 #[derive(Debug, Default)]
@@ -61,6 +62,9 @@ impl Job {
     /// Lets a task without live attempts wait again; it has a `TaskRecord`.
     pub(crate) fn wait_again(&mut self, index: u32) {
         self.requeued.insert(index);
+        if let Some(record) = self.records.at_mut(&index) {
+            count_saved(record, true, &mut self.saved_parts);
+        }
         if self.rules.quorum.compares() {
             self.compared.opinions.note(index);
         } else if let Some(speculation) = &mut self.speculation {

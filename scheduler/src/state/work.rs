@@ -3,7 +3,7 @@
 
 use crate::state::foresight::{Foresight, WorkPerTask};
 use crate::state::host::Hosts;
-use crate::state::job::Job;
+use crate::state::job::{Job, TaskRecord};
 use crate::state::scheduler::Scheduler;
 
 /// A user's estimate that is off by more than this factor is replaced by the measured mean.
@@ -13,6 +13,9 @@ const ESTIMATED: f64 = 5.0;
 /// The least uncertainty of tasks' work, as a logarithm, where only earlier jobs of the user and program are
 /// known.
 const USUALLY: f64 = 0.5;
+
+/// The parts of a whole task in which is counted what is saved of it, so that sums are exact.
+const PARTS: f64 = (1_u64 << 32) as f64;
 
 /// Whether an estimate is replaced by this measured mean.
 fn is_far_off(estimate_s: f64, mean_s: f64) -> bool {
@@ -33,7 +36,26 @@ pub(crate) fn mixed_s(estimate_s: f64, measured_s: f64, tasks: f64) -> f64 {
     (tasks * measured_s + ESTIMATED * estimate_s) / (tasks + ESTIMATED)
 }
 
+/// Counts anew, in a sum over waiting tasks, what is saved of this one.
+pub(super) fn count_saved(record: &mut TaskRecord, waits: bool, sum: &mut u64) {
+    let parts = if waits { record.saved_parts() } else { 0 };
+    *sum = *sum + parts - std::mem::replace(&mut record.counted_parts, parts);
+}
+
+impl TaskRecord {
+    /// Returns the part of it that is saved, in [`PARTS`].
+    pub(super) fn saved_parts(&self) -> u64 {
+        (self.saved.clamp(0.0, 1.0) * PARTS) as u64
+    }
+}
+
 impl Job {
+    /// Returns the mean part of a waiting task that is left to do.
+    pub(crate) fn mean_part_left(&self) -> f64 {
+        let saved = self.saved_parts as f64 / PARTS;
+        (1.0 - saved / self.waiting().max(1) as f64).max(0.01)
+    }
+
     /// Returns the user's estimate of a task's work, in seconds on a host of speed 1, corrected by how
     /// earlier ones of the user and program turned out.
     fn estimate_s(&self) -> Option<f64> {

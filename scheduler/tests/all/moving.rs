@@ -2,6 +2,7 @@
 
 use common::attempt::Phase;
 use common::{AttemptId, HostId, JobId, Span};
+use proptest::prelude::*;
 use scheduler::effect::{EndReason, StartReason};
 use scheduler::{Effect, Event, Settings};
 
@@ -134,6 +135,57 @@ fn a_task_that_failed_on_an_idle_host_is_neither_moved_nor_copied_there() {
         // Heartbeats of this world say that the owner has just come: nothing moves away then.
         if !keeps {
             assert_eq!(started_on(&effects, failed), [other]);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// However tasks that keep their state run, wait and end: the scheduler's own check after each step compares the
+    /// sum that it keeps of what is saved of waiting ones with a count.
+    #[test]
+    fn what_is_saved_of_waiting_tasks_is_summed_as_they_change(
+        acts in prop::collection::vec((0_u8..8, 1_u32..4, 1_u64..400), 1..60),
+    ) {
+        let mut w = World::new();
+        let job = w.job(9).estimate(s(600)).max_losses(1_000).retries(3).keeps_state();
+        let job = job.submit();
+        for host in 1..=3 {
+            w.host(host).joins();
+        }
+
+        for (act, host, secs) in acts {
+            let host = HostId(host);
+            let held = w.books(host);
+            match (act, held.first().copied()) {
+                (0, _) => {
+                    w.host(host.0).joins();
+                }
+                (1, _) => {
+                    w.parts(host);
+                    w.pass(s(5 * secs));
+                    w.host(host.0).joins();
+                }
+                (2, _) => {
+                    w.owner_comes(host);
+                    w.pass(s(secs));
+                    w.owner_goes(host);
+                }
+                (3, Some(_)) => drop(w.send(Event::AttemptsReturned {
+                    host,
+                    attempts: held,
+                })),
+                (4, Some(attempt)) => drop(w.succeeds(host, attempt)),
+                (5, Some(attempt)) => drop(w.fails(host, attempt)),
+                (6, _) => drop(w.send(Event::JobCancelled {
+                    job,
+                    tasks: Some((1..4).collect()),
+                })),
+                _ => drop(w.moves(host, Phase::Running)),
+            }
+            w.pass(s(secs));
+            w.beats(host);
         }
     }
 }
