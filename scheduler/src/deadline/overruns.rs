@@ -138,7 +138,11 @@ impl Scheduler {
         let own: BTreeSet<JobId> = spare.iter().map(|one| one.attempt.task.job).collect();
         let saved = OnceCell::new();
         let all_saved = || saved.get_or_init(|| self.in_time_without(&spare, reckoning));
-        let hopes = |row: &&Expected| own.contains(&row.job) || all_saved().contains(&row.job);
+        // Without its own it is late, so that one hopes in vain that has all of them.
+        let hopes = |row: &&Expected| match own.contains(&row.job) {
+            true => own.len() > 1,
+            false => all_saved().contains(&row.job),
+        };
         let late = late.filter(hopes);
         let chosen = late.map(|row| (row.job, self.chosen_for(row, reckoning, &spare)));
         if let Some((id, chosen)) = chosen.filter_map(|(id, found)| Some((id, found?))).next() {

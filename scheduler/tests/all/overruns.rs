@@ -146,6 +146,24 @@ fn nobody_is_evicted_for_a_promise_that_is_lost_anyway() {
 }
 
 #[test]
+fn a_late_job_whose_own_attempts_alone_are_beyond_their_estimates_evicts_none() {
+    let mut world = World::with(Settings {
+        lease: s(1_000_000),
+        suspect_after: s(1_000_000),
+        ..Settings::default()
+    });
+    let host = world.host(1).joins();
+    let job = world.job(2).policy(HARD).estimates(&[10, 10]).retries(1);
+    let job = job.deadline(30).submit();
+    world.moves(host, Phase::Running);
+    let attempt = world.attempt_on(host);
+
+    assert_eq!(evicted_after(&mut world, 29), None, "it is late from 20 on");
+    assert_eq!(world.attempt_on(host), attempt);
+    assert_eq!(attempt.task.job, job);
+}
+
+#[test]
 fn only_rules_without_chance_evict_after_an_admission() {
     let grace = "PROMISE:inflated=no:policing=grace0.2";
     for (policy, setting, evicted) in [
