@@ -117,6 +117,22 @@ impl UnfinishedTasks {
             lines.push(format!("{of} {are} not done yet"));
         }
 
+        let is_over = |index: &u32| ended.contains_key(index);
+        let over: Vec<u32> = self.compared.iter().filter(is_over).collect();
+        if let Some(first) = over.first() {
+            let first = TaskId::new(job.job, *first);
+            let which = match over.len() {
+                1 => format!("task {first}"),
+                n => format!("{n} tasks, such as {first},"),
+            };
+            lines.push(format!(
+                "{which} ended before enough results agreed, so what is fetched is unconfirmed: \
+                 deskgrid task info {first} shows the results, and deskgrid job retry {} has \
+                 failed and cancelled tasks computed again",
+                job.job
+            ));
+        }
+
         let earlier = left
             .iter()
             .filter(|(task, _)| not_done.contains(task.index))

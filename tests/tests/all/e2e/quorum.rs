@@ -166,6 +166,33 @@ fn numbers_that_are_close_agree_and_other_results_end_the_task() {
 }
 
 #[test]
+fn a_fetch_of_tasks_that_ended_before_enough_results_agreed_says_that_they_are_unconfirmed() {
+    let mut grid = Grid::start();
+    grid.worker("h1").slots(2).start();
+    let wanted = ["--quorum", "2", "--array", "1-2", "--output-file", "out"];
+    let command = ["--", "sh", "-c", "echo 1 > out"];
+    let bag = grid.submit(wanted.into_iter().chain(command));
+    grid.until("both have a result", &["task", "list", &bag], |list| {
+        let has_one = |task: &Value| task["attempts"][0]["belief"] == "open";
+        let tasks = list["tasks"].as_array()?;
+        tasks.iter().all(has_one).then_some(())
+    });
+
+    grid.deskgrid(["job", "cancel", &bag]).expect_code(0);
+    let into = grid.dir().join("unconfirmed");
+    let into = into.to_str().expect("UTF-8");
+    let fetch = ["job", "fetch", &bag, "--into", into];
+    let told = grid.deskgrid(fetch).expect_code(3).stderr;
+    for words in [
+        format!("2 tasks, such as {bag}.1, ended before enough results agreed"),
+        format!("deskgrid task info {bag}.1"),
+        format!("deskgrid job retry {bag}"),
+    ] {
+        assert!(told.contains(&words), "`{words}` in: {told}");
+    }
+}
+
+#[test]
 fn a_program_of_the_users_decides_which_results_agree() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
