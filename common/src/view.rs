@@ -353,22 +353,13 @@ pub struct TaskView {
 }
 
 impl TaskView {
-    /// Returns the attempt that shows how the task stands: of a finished task the first one that
-    /// finished, else the newest that is live, else the newest.
+    /// Returns the attempt that shows how the task stands: of a finished task the one whose result
+    /// counts, else the newest that is live, else the newest.
     pub fn main_attempt(&self) -> Option<&AttemptView> {
-        let finished = self
-            .attempts
-            .iter()
-            .filter(|attempt| attempt.state == AttemptState::Finished)
-            .min_by_key(|attempt| (attempt.finished, attempt.attempt));
-        let live = self
-            .attempts
-            .iter()
-            .rev()
-            .find(|attempt| attempt.state.live());
-        finished
-            .filter(|_| self.state == TaskState::Finished)
-            .or(live)
+        let newest = |is: fn(&AttemptView) -> bool| self.attempts.iter().rev().find(|it| is(it));
+        let counts = newest(AttemptView::counts).filter(|_| self.state == TaskState::Finished);
+        counts
+            .or_else(|| newest(|attempt| attempt.state.live()))
             .or(self.attempts.last())
     }
 
@@ -382,6 +373,23 @@ impl TaskView {
             && newest.is_some_and(|attempt| attempt.belief == Some(Belief::Open))
     }
 }
+
+impl AttemptView {
+    /// Whether its result is that of its task, or was until the task ran again: it finished, and
+    /// where results are compared it is the one that the others agree with.
+    fn counts(&self) -> bool {
+        let says_so = || self.reason.as_ref().is_some_and(|why| why.contains(COUNTS));
+        let believed = match self.belief {
+            None | Some(Belief::Alone) => true,
+            Some(Belief::Agreed) => says_so(),
+            Some(Belief::Open | Belief::Differed) => false,
+        };
+        self.state == AttemptState::Finished && believed
+    }
+}
+
+/// The words in the reason of an attempt whose result counts after a comparison.
+pub const COUNTS: &str = "its result counts, as enough others agree with it";
 
 /// An attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -701,6 +709,24 @@ mod tests {
     }
 
     #[test]
+    fn the_main_attempt_of_a_task_whose_results_were_compared_is_the_one_that_counts() {
+        use AttemptState::Finished;
+        let mut task = task(TaskState::Finished, &[Finished; 4]);
+        let said = [
+            (Belief::Differed, "its result differs"),
+            (Belief::Agreed, COUNTS),
+            (Belief::Agreed, "its result agrees with that of attempt 2"),
+            (Belief::Open, "its result waits"),
+        ];
+        for (attempt, (belief, why)) in task.attempts.iter_mut().zip(said) {
+            attempt.belief = Some(belief);
+            attempt.reason = Some(format!("first attempt; {why}"));
+        }
+        let main = task.main_attempt().map(|attempt| attempt.attempt.number);
+        assert_eq!(main, Some(2));
+    }
+
+    #[test]
     fn the_main_attempt_of_a_finished_task_is_the_one_that_finished() {
         let main = |state, attempts: &[AttemptState]| {
             let task = task(state, attempts);
@@ -710,6 +736,8 @@ mod tests {
         use AttemptState::{Failed, Finished, Killed, Running};
         assert_eq!(main(TaskState::Finished, &[Finished, Killed]), Some(1));
         assert_eq!(main(TaskState::Finished, &[Failed, Finished]), Some(2));
+        let recomputed = [Finished, Finished];
+        assert_eq!(main(TaskState::Finished, &recomputed), Some(2));
         assert_eq!(main(TaskState::Running, &[Running, Failed]), Some(1));
         assert_eq!(main(TaskState::Running, &[Failed, Running]), Some(2));
         assert_eq!(main(TaskState::Failed, &[Failed, Failed]), Some(2));

@@ -6,7 +6,7 @@ use std::fmt;
 use common::attempt::Outcome;
 use common::host::YieldReason;
 use common::text::plural;
-use common::view::{Belief, HostState, JobState};
+use common::view::{Belief, COUNTS, HostState, JobState};
 use common::{AttemptId, HostId, IdSet, JobId, Span, TaskId, Time};
 use serde::{Deserialize, Serialize};
 
@@ -590,9 +590,7 @@ impl Judgement {
     /// counts is noted as agreeing with itself.
     pub fn words_for(self, number: u32) -> String {
         match self {
-            Judgement::Agreed(counting) if counting == number => {
-                "its result counts, as enough others agree with it".to_owned()
-            }
+            Judgement::Agreed(counting) if counting == number => COUNTS.to_owned(),
             judgement => judgement.to_string(),
         }
     }

@@ -87,6 +87,9 @@ fn hosts_of_one_owner_cannot_outvote_others_and_open_results_survive_the_master(
             .any(|(host, belief)| ["h1", "h2"].contains(&host.as_str()) && belief == "differed")
     );
 
+    let list = ["task", "list", &bag];
+    let listed = grid.deskgrid(list).expect_code(0).stdout;
+    assert!(listed.contains(" h3 "), "its result counts: {listed}");
     let said = grid.deskgrid(["task", "info", &task]).expect_code(0).stdout;
     assert!(
         said.contains("differs from that of attempt") && said.contains("another result"),
