@@ -283,7 +283,8 @@ impl Session {
         let missing = ids.intersection(&beyond(last));
         if !missing.is_empty() && missing != *ids {
             note(&format!(
-                "job {job} has no task {missing}: its last is {last}"
+                "job {job} has no task {}: its last is {last}",
+                missing.in_brief()
             ));
         }
         Ok(())

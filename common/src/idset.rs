@@ -9,6 +9,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::bounded;
 use crate::selector::MAX_IDS;
 
+/// The most ranges in [`IdSet::in_brief`].
+const BRIEF_RANGES: usize = 8;
+
 /// A set of `u32` as disjoint inclusive ranges that never touch each other. Insert, remove and
 /// look-up cost the logarithm of the number of ranges; memory is about 16 bytes a range.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -214,6 +217,15 @@ impl IdSet {
         set
     }
 
+    /// Returns the set as text for people: the first ranges, and the number of the other indices.
+    pub fn in_brief(&self) -> String {
+        let shown = Self::from_ranges(self.ranges().take(BRIEF_RANGES).collect());
+        match self.len - shown.len {
+            0 => shown.to_string(),
+            more => format!("{shown} and {more} more"),
+        }
+    }
+
     fn range_at(&self, id: u32) -> Option<(u32, u32)> {
         self.ranges
             .range(..=id)
@@ -285,6 +297,13 @@ mod tests {
 
     fn model(set: &IdSet) -> BTreeSet<u32> {
         set.iter().collect()
+    }
+
+    #[test]
+    fn of_many_ranges_people_are_shown_the_first_ones_and_the_number_of_the_rest() {
+        let odd: IdSet = (1..=999).step_by(2).collect();
+        assert_eq!(odd.in_brief(), "1,3,5,7,9,11,13,15 and 492 more");
+        assert_eq!(IdSet::from_range(1, 999).in_brief(), "1-999");
     }
 
     proptest! {

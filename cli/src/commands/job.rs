@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use common::selector::Selector;
+use common::selector::{Selector, parse_ids};
 use common::text::{plural, printable};
 use common::view::{
     ExplainView, Forecast, JobState, JobView, LimitsView, PromiseState, ShareView, StartView,
@@ -721,6 +721,7 @@ fn no_prediction(view: &ExplainView, estimated: bool, compared: bool) -> String 
 
     let head = format!("no prediction yet: {}", missing.join(", and "));
     view.waiting.iter().fold(head, |text, (reason, tasks)| {
+        let tasks = parse_ids(tasks).map_or_else(|_| tasks.clone(), |tasks| tasks.in_brief());
         text + "\n  " + &printable(&format!("{tasks}: {reason}"))
     })
 }

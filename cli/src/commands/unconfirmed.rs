@@ -88,6 +88,6 @@ impl UnconfirmedResults {
 fn named(job: JobId, tasks: &IdSet) -> String {
     match tasks.len() {
         1 => format!("task {job}.{tasks}"),
-        _ => format!("each of the tasks {tasks} of job {job}"),
+        _ => format!("each of the tasks {} of job {job}", tasks.in_brief()),
     }
 }

@@ -380,6 +380,11 @@ fn a_prediction_has_an_interval_while_the_job_runs_and_none_when_nothing_is_know
         "{told}"
     );
     assert!(told.contains(", and there is no host\n"), "{told}");
+    let odd = grid.submit(["--array", "1-999:2", "--", "true"]);
+    let told = grid.deskgrid(["job", "predict", &odd]).expect_code(0);
+    let brief = "\n  1,3,5,7,9,11,13,15 and 492 more: ";
+    assert!(told.stdout.contains(brief), "{}", told.stdout);
+    grid.deskgrid(["job", "cancel", &odd]).expect_code(0);
     grid.worker("h1").start();
 
     let long = grid.submit(["--estimate", "20m", "--array", "1-3", "--", "sleep", "600"]);
