@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use apart::UnpackedEntries;
+use apart::UnpackedArchives;
 use common::TaskId;
 use common::attempt::APART_ARCHIVE;
 use common::content::{BlobRef, Content};
@@ -308,10 +308,11 @@ pub(super) async fn run(
         if any_unpacked {
             earlier.save();
         }
-        tell(&left_apart(apart, &document.files));
+        parts.tell_left();
+        tell(left_apart(apart, &document.files).as_slice());
         if let Some(file) = &into.manifest {
             let items = session.tasks(job.job, tasks, Vec::new()).await?;
-            let files = manifest::listed(&document.files, &parts);
+            let files = manifest::listed(&document.files, &parts.parts);
             manifest::check(file, &files, into.force)?;
             manifest::write(file, &files, &items, &context.out)?;
         }
@@ -415,16 +416,16 @@ fn remember(
 }
 
 /// Returns what came of each archive that was unpacked before, by the archive's path.
-fn parts_there(
-    planned: &[(WantedFile, FileThere)],
-    earlier: &EarlierFiles,
-) -> BTreeMap<PathBuf, UnpackedEntries> {
+fn parts_there(planned: &[(WantedFile, FileThere)], earlier: &EarlierFiles) -> UnpackedArchives {
     let unpacked = planned
         .iter()
         .filter(|(_, there)| there.unpacked().is_some());
-    unpacked
-        .filter_map(|(file, _)| Some((file.path.clone(), earlier.entries_of(&file.path)?.clone())))
-        .collect()
+    let parts = unpacked
+        .filter_map(|(file, _)| Some((file.path.clone(), earlier.entries_of(&file.path)?.clone())));
+    UnpackedArchives {
+        parts: parts.collect(),
+        left: Vec::new(),
+    }
 }
 
 /// Returns the directory of each task that left files.
@@ -441,7 +442,7 @@ async fn unpack(
     stays: bool,
     force: bool,
     earlier: &mut EarlierFiles,
-    parts: &mut BTreeMap<PathBuf, UnpackedEntries>,
+    parts: &mut UnpackedArchives,
 ) -> Result<Option<usize>, Failure> {
     let mut known = std::mem::take(earlier);
     let path = archive.path.clone();
@@ -455,20 +456,13 @@ async fn unpack(
     });
     let (unpacked, known) = work.await.map_err(|error| parallel::interrupted(&error))?;
     *earlier = known;
-    let shown = path.display();
-    let unpacked =
-        unpacked.map_err(|error| Failure::io(format!("cannot unpack {shown}"), &error))?;
+    let unpacked = unpacked
+        .map_err(|error| Failure::io(format!("cannot unpack {}", path.display()), &error))?;
 
     let made = unpacked.is_whole().then_some(unpacked.made.len());
-    parts.insert(path.clone(), unpacked.made);
-
-    for why in unpacked.left.iter().take(MOST_NOTES) {
-        note(&format!("{shown} is kept: {}", printable(why)));
-    }
-    match unpacked.differ.first() {
-        Some(path) => Err(differs(path)),
-        None => Ok(made),
-    }
+    let other = unpacked.differ.first().map(|path| differs(path));
+    parts.add(path, unpacked);
+    other.map_or(Ok(made), Err)
 }
 
 /// Says why there is nothing to fetch.
@@ -527,15 +521,15 @@ fn tell(warnings: &[FetchedWarning]) {
     }
 }
 
-/// Returns the warnings about archives that were not unpacked as a whole.
-fn left_apart(warnings: Vec<FetchedWarning>, files: &[FetchedFile]) -> Vec<FetchedWarning> {
+/// Returns the first of the warnings about archives that were not unpacked as a whole.
+fn left_apart(warnings: Vec<FetchedWarning>, files: &[FetchedFile]) -> Option<FetchedWarning> {
     let unpacked: BTreeSet<&str> = files
         .iter()
         .filter(|file| file.unpacked.is_some())
         .map(|file| file.task.as_str())
         .collect();
     let left = |warned: &FetchedWarning| !unpacked.contains(warned.task.as_str());
-    warnings.into_iter().filter(left).collect()
+    warnings.into_iter().find(left)
 }
 
 /// Whether a worker's warning says that outputs lie in this archive. Others may quote a task's own file of that

@@ -8,6 +8,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use common::content::BlobRef;
+use common::text::printable;
+
+use super::MOST_NOTES;
+use crate::output::note;
 
 /// The files, links and directories that came of an archive, by path. What stands for their content is that of
 /// [`found`].
@@ -28,6 +32,37 @@ impl Unpacked {
     /// Whether every entry is in `made`.
     pub(super) fn is_whole(&self) -> bool {
         self.left.is_empty() && self.differ.is_empty()
+    }
+}
+
+/// What came of the archives of a fetch.
+pub(super) struct UnpackedArchives {
+    /// The entries that were made of each archive, by its path.
+    pub(super) parts: BTreeMap<PathBuf, UnpackedEntries>,
+    /// The archives that stay, with the reasons why entries of them were not made.
+    pub(super) left: Vec<(PathBuf, Vec<String>)>,
+}
+
+impl UnpackedArchives {
+    /// Adds what came of one archive.
+    pub(super) fn add(&mut self, archive: PathBuf, unpacked: Unpacked) {
+        if !unpacked.left.is_empty() {
+            self.left.push((archive.clone(), unpacked.left));
+        }
+        self.parts.insert(archive, unpacked.made);
+    }
+
+    /// Prints which archives stay: of many tasks there may be many, so one stands for all.
+    pub(super) fn tell_left(&self) {
+        let Some((archive, why)) = self.left.first() else {
+            return;
+        };
+        let kept = match self.left.len() {
+            1 => format!("{} is kept", archive.display()),
+            n => format!("{n} archives are kept, such as {}", archive.display()),
+        };
+        let shown = why.iter().take(MOST_NOTES).map(|why| printable(why));
+        note(&format!("{kept}: {}", shown.collect::<Vec<_>>().join("; ")));
     }
 }
 

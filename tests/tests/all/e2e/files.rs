@@ -449,6 +449,32 @@ fn a_task_with_odd_outputs_finishes_and_says_what_became_of_them() {
 }
 
 #[test]
+fn archives_that_stay_are_told_of_in_one_note_however_many_they_are() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    let script = "ln -s /etc/passwd out";
+    let wanted = ["--array", "1-3", "--output-file", "**", "--wait"];
+    let job = grid.submit(wanted.into_iter().chain(["--", "sh", "-c", script]));
+
+    let into = grid.dir().join("back");
+    let fetch = ["job", "fetch", &job, "--into"];
+    let to = [into.to_str().expect("UTF-8")];
+    let told = grid.deskgrid([&fetch[..], &to].concat()).expect_code(0);
+    let told = told.stderr;
+    let one = format!(
+        "3 archives are kept, such as {}/1/deskgrid-apart.tar: `out`: ",
+        to[0]
+    );
+    assert!(told.contains(&one), "{told}");
+    assert_eq!(
+        told.matches("lie in `deskgrid-apart.tar`").count(),
+        1,
+        "{told}"
+    );
+    assert_eq!(told.matches("deskgrid-apart.tar").count(), 2, "{told}");
+}
+
+#[test]
 fn names_that_a_task_gave_its_outputs_do_not_act_on_the_terminal_of_who_fetches_them() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
