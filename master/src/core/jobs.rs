@@ -25,6 +25,7 @@ use scheduler::{AttemptOutlook, Event, Prediction, UserShare};
 use super::Core;
 use super::ask::Submitting;
 use super::hosts::REVOKED;
+use super::retention::DAY;
 use crate::numbers;
 use crate::store::{NewJob, Promised, RequestKey, StoreError, StoredAfter};
 
@@ -107,13 +108,22 @@ fn body(spec: &JobSpec, asked: &SubmitOptions, disclosed: bool) -> Result<Vec<u8
     postcard::to_stdvec(&(spec, asked, disclosed)).map_err(|e| StoreError::Content(e.to_string()))
 }
 
-/// The refusal of a deadline that was past before the job came.
-fn past(since: Option<Span>) -> Refusal {
+/// The refusal of a deadline, perhaps a date, that was past before the job came `now`.
+fn past(date: Option<Time>, now: Time) -> Refusal {
+    let since = date.map(|date| now.since(date));
     let what = match since {
         Some(since) => format!("the deadline is in the past ({since} ago by the master's clock)"),
         None => "the deadline leaves no time at all".to_owned(),
     };
+
     let hint = "a future date (UTC unless it has an offset), or a time from now: --deadline 2h (deskgrid doctor compares the clocks)";
+    let iso = date.map(common::time::iso).unwrap_or_default();
+    let hint = match iso.strip_suffix("T00:00:00.000000Z") {
+        Some(day) if since < Some(Span::from_secs(DAY)) => format!(
+            "a day alone is its first moment (00:00 UTC): --deadline {day}T23:59:59Z is its end"
+        ),
+        _ => hint.to_owned(),
+    };
     Refusal::new(RefusalCode::Invalid, what, hint)
 }
 
@@ -286,7 +296,7 @@ impl Core {
             .map(|date| date.since(self.now))
             .or(spec.rules.deadline);
         if spec.rules.deadline == Some(Span::ZERO) {
-            return Ok(Err(past(asked.deadline.map(|date| self.now.since(date)))));
+            return Ok(Err(past(asked.deadline, self.now)));
         }
 
         let bag = bag(

@@ -1,7 +1,7 @@
 //! Deadlines on a real grid: a refusal with a counter-offer, which is then accepted and kept; and a
 //! task that is killed to make room, and done again in time.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 use tests::{Grid, lab, lab_json};
@@ -457,8 +457,15 @@ fn a_deadline_that_nobody_could_promise_is_refused_with_the_reason() {
             .expect_code(code)
             .stderr
     };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.expect("after 1970").as_micros();
+    let now = common::time::iso(common::Time(u64::try_from(now).expect("small")));
+    let today = now.split('T').next().expect("a day");
+    let end = format!("first moment (00:00 UTC): --deadline {today}T23:59:59Z is its end");
     for (past, words) in [
         ("2020-01-01T00:00:00Z", "in the past"),
+        ("2020-01-01", "try: a future date (UTC"),
+        (today, end.as_str()),
         ("0s", "no time at all"),
     ] {
         let why = told(&grid, &["--estimate", "1m", "--deadline", past], 2);
