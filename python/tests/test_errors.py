@@ -224,6 +224,8 @@ def test_a_job_for_hosts_that_do_not_exist_is_refused_before_it_is_submitted(gri
         grid.bag(abs, [1], needs="os=windows")
     with pytest.raises(deskgrid.NotRunnable):
         grid.using(memory="9000G").submit(abs, 1).result(60)
+    with pytest.raises(deskgrid.NotRunnable, match="all hosts belong to"):
+        grid.using(quorum=5).submit(abs, 1).result(60)
 
 
 def test_a_senseless_option_is_refused_in_the_words_of_the_master(grid: Grid) -> None:

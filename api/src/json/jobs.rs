@@ -437,7 +437,7 @@ pub struct SubmitAnswer {
     pub width: Option<Box<WidthView>>,
     /// The predicted end; `null` where there is none.
     pub predicted: Option<Forecast>,
-    /// The reasons why no known host could ever run a task of it; `null` where there is none.
+    /// The reasons why the known hosts could never do its tasks; `null` where there is none.
     pub nowhere: Option<String>,
     /// The job after `--wait`.
     pub info: Option<JobView>,
@@ -459,7 +459,7 @@ pub struct SubmitJson {
     /// The reason of a refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused_because: Option<String>,
-    /// The reasons why no known host could ever run a task of it.
+    /// The reasons why the known hosts could never do its tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_host_qualifies: Option<String>,
     /// The promise, of a job with a deadline.

@@ -1,14 +1,12 @@
 //! Executes `deskgrid submit`.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::Args;
 use common::text::plural;
 use common::view::{CounterView, PromiseView, QualityView};
-use common::wire::client::Request;
-use common::{After, HostId, IdSet, JobId, RequestId, Span, Time};
+use common::{After, IdSet, JobId, RequestId, Span, Time};
 use uuid::Uuid;
 
 use super::Context;
@@ -69,7 +67,6 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
                     "warning: its tasks will wait until another host joins: {why}"
                 ));
             }
-            note_owners(&session, plan.quorum()).await;
             Ok(SubmitAnswer { no_limits, ..taken })
         }
         Err(failure) => Err(failure),
@@ -143,42 +140,6 @@ async fn after(session: &Session, named: &[AfterArg]) -> Result<Vec<After>, Fail
         after.push(After { job, how });
     }
     Ok(after)
-}
-
-/// Notes where the hosts belong to fewer owners than results of a task must agree. Where the master does
-/// not say whose they are, nothing is noted: the job is submitted.
-async fn note_owners(session: &Session, quorum: u32) {
-    if quorum < 2 {
-        return;
-    }
-
-    let everything = Request::Hosts { names: Vec::new() };
-    let hosts = session.hosts(&everything).await.unwrap_or_default();
-    let here = hosts.iter().filter(|host| !host.gone);
-    let owned = here.map(|host| (host.id, host.belongs_to.as_deref()));
-    if let Some(why) = too_few_owners(quorum, owned) {
-        note(&format!("warning: {why}"));
-    }
-}
-
-/// Says that results of hosts of more owners must agree than there are; `None` where there are enough, or
-/// no hosts. Each host stands with the owner that an admin has given it, and without one is its own.
-fn too_few_owners<'a>(
-    quorum: u32,
-    hosts: impl Iterator<Item = (HostId, Option<&'a str>)>,
-) -> Option<String> {
-    let owners: BTreeSet<Result<&str, HostId>> =
-        hosts.map(|(host, owner)| owner.ok_or(host)).collect();
-    let there = owners.len() as u64;
-    let few = (1..u64::from(quorum)).contains(&there);
-
-    few.then(|| {
-        format!(
-            "its tasks will wait until hosts of more owners join: {quorum} results of different owners' hosts must agree, \
-             and all hosts belong to {} (deskgrid host info HOST: belongs to)",
-            plural(there, "owner")
-        )
-    })
 }
 
 /// Shows a job that was submitted.
@@ -413,25 +374,6 @@ pub(crate) fn new_request() -> RequestId {
 mod tests {
     use super::*;
     use crate::args::value::Deadline;
-
-    #[test]
-    fn a_quorum_of_more_results_than_there_are_owners_is_pointed_out() {
-        let said = |quorum, owners: &[Option<&str>]| {
-            let hosts = (1..).map(HostId).zip(owners.iter().copied());
-            too_few_owners(quorum, hosts)
-        };
-        let hosts = [Some("ann"), None, Some("ann"), None];
-        assert_eq!(said(3, &hosts), None);
-        let few = said(4, &hosts).expect("a warning");
-        assert!(
-            few.contains("4 results of different owners' hosts") && few.contains("to 3 owners"),
-            "{few}"
-        );
-
-        let one = said(2, &[Some("ann"), Some("ann")]).expect("a warning");
-        assert!(one.contains("belong to 1 owner ("), "{one}");
-        assert_eq!(said(5, &[]), None, "hosts will join");
-    }
 
     #[test]
     fn the_earliest_deadline_is_said_as_people_write_one() {

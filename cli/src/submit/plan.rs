@@ -146,11 +146,6 @@ impl SubmitPlan {
         &self.asked
     }
 
-    /// The number of results of a task that must agree, each from a host of another owner.
-    pub(crate) fn quorum(&self) -> u32 {
-        self.spec.rules.quorum.size
-    }
-
     /// Says when its disclosed tasks run, to stand behind a predicted end; nothing of other tasks.
     pub(crate) fn proviso(&self) -> &'static str {
         match (self.disclosed, self.waits_for_requests()) {

@@ -410,8 +410,8 @@ pub enum Reply {
         limits: Option<LimitsView>,
         /// The width of a gang.
         width: Option<Box<WidthView>>,
-        /// The reasons why no known host could ever run a task of it, in words; `None` if one
-        /// could, or no host is known.
+        /// The reasons, in words, why the known hosts could never do its tasks: none qualifies, or
+        /// their owners are too few for its quorum. `None` if they could, or no host is known.
         nowhere: Option<String>,
     },
     /// Some of the jobs; more may follow.

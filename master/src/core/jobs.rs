@@ -59,7 +59,7 @@ pub struct SubmitReply {
     pub limits: Option<LimitsView>,
     /// The number of hosts of a job of several ranks.
     pub width: Option<WidthView>,
-    /// The reasons why no known host could ever run a task of it, in words.
+    /// The reasons, in words, why the known hosts could never do its tasks.
     pub nowhere: Option<String>,
 }
 
@@ -324,7 +324,7 @@ impl Core {
             promise,
             limits: self.limits_of(&bag),
             width: self.width_of(&bag),
-            nowhere: self.scheduler.why_nowhere(&bag.rules.needs),
+            nowhere: (self.scheduler).why_nowhere(&bag.rules.needs, bag.rules.quorum),
         };
         if dry_run || submitted.promise.is_err() {
             let promises_none = matches!(submitted.promise, Ok(None));
@@ -455,7 +455,7 @@ impl Core {
                 promise: Ok(promise),
                 limits,
                 width,
-                nowhere: self.scheduler.why_nowhere(&spec.needs()),
+                nowhere: (self.scheduler).why_nowhere(&spec.needs(), spec.rules.quorum),
             }));
         };
 

@@ -56,7 +56,7 @@ class Sender:
         self._lock = threading.Lock()
         self._sent: dict[bytes, tuple[Ref, float]] = {}
         self._prepared: dict[Env, tuple[Prepared, float]] = {}
-        self._looked = {json.dumps([[], []])}
+        self._looked = {json.dumps([[], [], 1])}
 
     def prepare(self, work: Work) -> Prepared:
         """Sends the environment and the files of some work, once."""
@@ -162,15 +162,16 @@ class Sender:
         return [{"name": f"{OWN}/sources", **self._send_once(content)._asdict()}]
 
     def check(self, body: Json) -> None:
-        """Raises if no host could ever run a job that needs something of its hosts."""
+        """Raises if the hosts of the grid could never do a job that asks something of them."""
         platforms = [sorted(some["per-platform"]) for some in body["input"] if "per-platform" in some]
-        asked = json.dumps([sorted(body.get("needs", ())), platforms])
+        asked = json.dumps([sorted(body.get("needs", ())), platforms, body.get("quorum", 1)])
         if asked in self._looked:
             return
         answer = self.api.call("POST", "/jobs", body, query={"dry-run": "true"})
         why = answer.get("no_host_qualifies")
         if why:
-            raise NotRunnable(f"no host of the grid can run it: {why}", "ask for less, with needs=…")
+            hint = "ask for less, with needs=… and quorum=…, or let more hosts join"
+            raise NotRunnable(f"the hosts of the grid cannot do it: {why}", hint)
         self._looked.add(asked)
 
     def _calls(self, tasks: list[Task], shared: list[Large], where: str) -> list[Json]:

@@ -77,7 +77,7 @@ class NotPromised(DeskgridError):
 
 
 class NotRunnable(DeskgridError):
-    """No host of the grid could ever run the job; nothing was submitted."""
+    """The hosts of the grid could never do the job; nothing was submitted."""
 
 
 class EnvError(DeskgridError):

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use common::job::Compare;
+use common::job::{Compare, Quorum};
 use common::needs::Needs;
 use common::text::plural;
 use common::view::HostState;
@@ -169,8 +169,7 @@ impl Scheduler {
         if !waiting.is_empty() {
             tasks.extend(self.why_behind(job).map(|why| (why, waiting.clone())));
             let why = self
-                .why_nowhere(&job.rules.needs)
-                .or_else(|| self.why_too_few_owners(job))
+                .why_nowhere(&job.rules.needs, job.rules.quorum)
                 .or_else(|| self.why_together(id, job, now));
             let mut why = why.unwrap_or_else(|| self.why_no_slot());
             if let Some(larger) = job.why_larger() {
@@ -417,9 +416,15 @@ impl Scheduler {
             })
     }
 
-    /// Returns the reasons why no known host could ever run tasks with these needs, in words; `None`
-    /// if one could, or no host is known.
-    pub fn why_nowhere(&self, needs: &Needs) -> Option<String> {
+    /// Returns the reasons, in words, why the known hosts could never do tasks with these needs and this
+    /// quorum; `None` if they could, or no host is known.
+    pub fn why_nowhere(&self, needs: &Needs, quorum: Quorum) -> Option<String> {
+        self.why_none_qualifies(needs)
+            .or_else(|| self.why_too_few_owners(quorum))
+    }
+
+    /// Returns the reasons why no known host could ever run tasks with these needs.
+    fn why_none_qualifies(&self, needs: &Needs) -> Option<String> {
         let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
         for host in self.hosts.table.values() {
             *reasons.entry(needs.missing(&host.offers)?).or_default() += 1;
@@ -440,11 +445,11 @@ impl Scheduler {
 
     /// Returns the lack of owners, in words, where more results must agree than there are owners of
     /// hosts; `None` where there are enough.
-    fn why_too_few_owners(&self, job: &Job) -> Option<String> {
+    fn why_too_few_owners(&self, quorum: Quorum) -> Option<String> {
         let hosts = self.hosts.table.values();
         let owners: BTreeSet<HostId> = hosts.map(|host| host.party).collect();
-        let size = job.rules.quorum.size as usize;
-        (job.rules.quorum.compares() && !owners.is_empty() && owners.len() < size).then(|| {
+        let size = quorum.size as usize;
+        (quorum.compares() && !owners.is_empty() && owners.len() < size).then(|| {
             format!(
                 "{size} results of different owners' hosts must agree, and all hosts belong to {}",
                 plural(owners.len() as u64, "owner")
@@ -458,7 +463,7 @@ impl Scheduler {
         if !job.rules.quorum.compares() || opinions.is_empty() {
             return Vec::new();
         }
-        if let Some(why) = self.why_too_few_owners(job) {
+        if let Some(why) = self.why_too_few_owners(job.rules.quorum) {
             return vec![(why, opinions)];
         }
 

@@ -3,6 +3,7 @@
 
 use common::attempt::{Outcome, Phase};
 use common::host::{OwnerState, YieldReason};
+use common::job::Quorum;
 use common::needs::{Capacity, Needs, Offers};
 use common::platform::HostPlatform;
 use common::view::{HostState, JobState};
@@ -270,20 +271,25 @@ fn a_job_is_told_what_its_tasks_lack_on_each_host() {
 fn why_no_host_could_ever_run_a_task_is_told_by_reason() {
     let mut w = World::new();
     let asked = needs("mem=16G,label=lab3");
-    assert_eq!(w.scheduler.why_nowhere(&asked), None, "no host is known");
+    let one = Quorum::default();
+    assert_eq!(
+        w.scheduler.why_nowhere(&asked, one),
+        None,
+        "no host is known"
+    );
 
     for host in 1..=3 {
         joins(&mut w, host, 4, pc(4, 8_192, 0));
     }
     joins(&mut w, 4, 4, labelled(&["lab3"], pc(4, 8_192, 0)));
     assert_eq!(
-        w.scheduler.why_nowhere(&asked).as_deref(),
+        w.scheduler.why_nowhere(&asked, one).as_deref(),
         Some(
             "no host qualifies; 3 hosts: it does not have the label `lab3`; it lends 8 GiB of memory, and a task needs 16 GiB; \
              1 host: it lends 8 GiB of memory, and a task needs 16 GiB"
         )
     );
-    assert_eq!(w.scheduler.why_nowhere(&needs("mem=8G")), None);
+    assert_eq!(w.scheduler.why_nowhere(&needs("mem=8G"), one), None);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::attempt::{HeldAttempt, Outcome, Phase};
 use common::host::{OwnerState, YieldReason};
 use common::job::{Compare, Quorum, Rules};
+use common::needs::Needs;
 use common::view::{JobState, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
 use proptest::prelude::*;
@@ -569,6 +570,15 @@ fn a_quorum_beyond_the_number_of_owners_is_explained_as_such() {
         tasks,
         ["4 results of different owners' hosts must agree, and all hosts belong to 3 owners"]
     );
+    let nowhere = |size| {
+        let quorum = Quorum {
+            size,
+            ..Quorum::default()
+        };
+        court.scheduler.why_nowhere(&Needs::default(), quorum)
+    };
+    assert_eq!(nowhere(4).as_deref(), tasks.first().copied());
+    assert_eq!(nowhere(3), None);
 
     let hosts: Vec<&str> = why.hosts.iter().map(|(_, why)| why.as_str()).collect();
     assert_eq!(

@@ -36,6 +36,12 @@ fn hosts_of_one_owner_cannot_outvote_others_and_open_results_survive_the_master(
 
     // Three hosts, and two owners.
     let beyond = ["submit", "--dry-run", "--quorum", "3", "--", "true"];
+    let answer = grid.json(beyond);
+    let warning = answer["no_host_qualifies"].as_str();
+    assert!(
+        warning.is_some_and(|why| why.contains("2 owners")),
+        "{answer}"
+    );
     let warned = grid.deskgrid(beyond).expect_code(0).stderr;
     assert!(
         warned.contains("3 results of different") && warned.contains("belong to 2 owners"),
