@@ -220,6 +220,14 @@ fn kind(why: &str) -> &str {
     kind
 }
 
+/// Whether a host that is passed over for this reason takes work, or will once its owner leaves.
+pub(crate) fn takes_work(why: &str) -> bool {
+    matches!(
+        kind(why),
+        "ready" | "busy" | "suspended" | "suspect" | "benched"
+    )
+}
+
 /// Returns the number of hosts that a row stands for.
 fn hosts_in((host, _): &(String, String)) -> usize {
     ExplainView::left_out(host).unwrap_or(1)

@@ -238,6 +238,8 @@ def test_a_deadline_that_cannot_be_promised_names_one_that_can(grid: Grid) -> No
         # So far beyond that no experience with the estimates of earlier tests makes it possible.
         grid.bag(time.sleep, [1] * 20, deadline="1s", estimate="100h")
     assert raised.value.earliest is not None
+    # No task of this one would be done in time.
+    assert raised.value.hint.startswith("ask for a deadline by 2") and "fit" not in raised.value.hint
     job = grid.bag(abs, [-1, -2], deadline="2h", estimate="10s")
     assert list(job.results()) == [1, 2]
 

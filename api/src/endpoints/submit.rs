@@ -85,7 +85,12 @@ impl Respond for Submitted {
             title: why.unwrap_or_else(|| "the deadline cannot be promised".to_owned()),
             status: status.as_u16(),
             code: "not-promised",
-            hint: "ask for earliest_deadline, or for the tasks that fit",
+            hint: match &answer.counter {
+                Some(counter) if counter.fits_tasks > 0 => {
+                    "ask for earliest_deadline, or for the tasks that fit"
+                }
+                _ => "ask for earliest_deadline",
+            },
             answer,
         };
         let kind = axum::http::HeaderValue::from_static("application/problem+json");

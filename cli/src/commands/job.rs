@@ -28,7 +28,7 @@ use crate::output::{json, note, when};
 use crate::progress::Progress;
 use crate::session::Session;
 use crate::submit::holds_disclosed;
-use crate::wait_reporter::WaitReporter;
+use crate::wait_reporter::{WaitReporter, takes_work};
 use crate::watch::{Ended, Watch};
 
 /// Executes one verb of `deskgrid job`.
@@ -640,20 +640,9 @@ pub(super) fn forecast_in_words(forecast: &Forecast, now: Time) -> String {
 }
 
 async fn predict(context: &Context, session: &Session, job: OneJob) -> Result<(), Failure> {
-    let job = session.job_id(job).await?;
-    let one = Selector::Ids(IdSet::from_range(job.0, job.0));
-    let Some(view) = session.jobs(one, Vec::new()).await?.pop() else {
-        let hint = "deskgrid job list --all shows the jobs that there are";
-        return Err(Failure::new(
-            Exit::Error,
-            "not-found",
-            format!("there is no job {job}"),
-            hint,
-        ));
-    };
-
+    let view = session.job(job).await?;
     let why = match (&view.finished, &view.predicted) {
-        (None, None) => why_no_prediction(session, job).await?,
+        (None, None) => why_no_prediction(session, view.job).await?,
         _ => String::new(),
     };
 
@@ -701,40 +690,39 @@ async fn why_no_prediction(session: &Session, job: JobId) -> Result<String, Fail
 }
 
 fn no_prediction(view: &ExplainView, estimated: bool, compared: bool) -> String {
-    let mut missing = Vec::new();
-    if view.job.tasks.finished == 0 && !estimated {
-        missing.push(UNKNOWN_TIMES);
-    }
-    if view.hosts.is_empty() {
-        missing.push("there is no host");
-    }
-    if missing.is_empty() {
-        let held = view.job.started.is_none() && !view.job.after.is_empty();
-        let unrequested = view.job.tasks.disclosed > 0 && holds_disclosed(&view.job.policy);
-        missing.push(match (held, unrequested) {
-            (true, _) => "nobody knows when the jobs end that it waits for",
-            (false, true) => "its policy starts a task only once it is requested",
-            (false, false) if compared => NO_OWNER,
-            (false, false) => NO_HOST,
-        });
-    }
+    let tasks = &view.job.tasks;
+    let held = view.job.started.is_none() && !view.job.after.is_empty();
+    let missing = if view.hosts.is_empty() {
+        "there is no host"
+    } else if tasks.waiting > 0 && !view.hosts.iter().any(|(_, why)| takes_work(why)) {
+        NO_HOST
+    } else if tasks.finished == 0 && !estimated {
+        UNKNOWN_TIMES
+    } else if held {
+        "nobody knows when the jobs end that it waits for"
+    } else if tasks.disclosed > 0 && holds_disclosed(&view.job.policy) {
+        "its policy starts a task only once it is requested"
+    } else if compared {
+        NO_OWNER
+    } else {
+        NO_HOST
+    };
 
-    let head = format!("no prediction yet: {}", missing.join(", and "));
+    let head = format!("no prediction yet: {missing}");
     view.waiting.iter().fold(head, |text, (reason, tasks)| {
         let tasks = parse_ids(tasks).map_or_else(|_| tasks.clone(), |tasks| tasks.in_brief());
         text + "\n  " + &printable(&format!("{tasks}: {reason}"))
     })
 }
 
-/// Says why there is no prediction where neither a finished task nor an estimate tells how long one takes. Whether
-/// earlier tasks of the program do, a client does not know.
-pub(super) const UNKNOWN_TIMES: &str = "nothing tells how long a task takes (a finished one, --estimate, or five earlier tasks of the \
-     program would), or no host takes its tasks now";
+/// Says why there is no prediction where neither a finished task nor an estimate tells how long one takes.
+pub(super) const UNKNOWN_TIMES: &str = "nothing tells how long a task takes (a finished one, \
+     --estimate, or five earlier tasks of the program would)";
 /// Says why there is no prediction where the time of a task is known.
 pub(super) const NO_HOST: &str = "no host takes its tasks now";
-/// Says the same of a job with a quorum.
-pub(super) const NO_OWNER: &str = "no host takes its tasks now, or too few owners are left with \
-     hosts for the results that must agree";
+/// Says the same of a job with a quorum, where hosts take its tasks.
+pub(super) const NO_OWNER: &str =
+    "too few owners are left with hosts for the results that must agree";
 
 async fn explain(context: &Context, session: &Session, job: OneJob) -> Result<(), Failure> {
     let job = session.job_id(job).await?;

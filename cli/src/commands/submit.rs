@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 use common::text::plural;
-use common::view::{CounterView, PromiseView, QualityView};
+use common::view::{CounterView, HostState, HostView, PromiseView, QualityView};
+use common::wire::client::Request;
 use common::{After, IdSet, JobId, RequestId, Span, Time};
 use uuid::Uuid;
 
@@ -81,7 +82,7 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
             Err(failure.of_request(id, "if the job was submitted, it is not submitted twice"))
         }
         Ok(taken) => match taken.job {
-            None => dry(context, &taken, &plan),
+            None => dry(context, &session, &taken, &plan).await,
             Some(job) if args.wait || args.progress => {
                 if context.out.mode() == OutputMode::Cli {
                     let open = if is_open {
@@ -229,7 +230,36 @@ async fn submit(
         .map_err(|other| link::client::unexpected(Some(&other)).into())
 }
 
-fn dry(context: &Context, taken: &SubmitAnswer, plan: &SubmitPlan) -> Result<Exit, Failure> {
+/// Says why the end of a job that would be submitted is not predicted.
+async fn no_prediction(session: &Session, taken: &SubmitAnswer, plan: &SubmitPlan) -> String {
+    if let Some(why) = &taken.nowhere {
+        return why.clone();
+    }
+    let takes_work = |host: &HostView| {
+        let state = host.state;
+        matches!(
+            state,
+            HostState::Ready | HostState::Busy | HostState::Suspended
+        )
+    };
+    let all = Request::Hosts { names: Vec::new() };
+    let hosts = session.hosts(&all).await.unwrap_or_default();
+
+    let why = match (plan.estimated(), plan.compared()) {
+        _ if !hosts.iter().any(takes_work) => NO_HOST,
+        (false, _) => UNKNOWN_TIMES,
+        (true, true) => NO_OWNER,
+        (true, false) => NO_HOST,
+    };
+    why.to_owned()
+}
+
+async fn dry(
+    context: &Context,
+    session: &Session,
+    taken: &SubmitAnswer,
+    plan: &SubmitPlan,
+) -> Result<Exit, Failure> {
     let now = when::now();
     let finish = match (&taken.promise, &taken.predicted) {
         (Some(view), _) => {
@@ -240,11 +270,10 @@ fn dry(context: &Context, taken: &SubmitAnswer, plan: &SubmitPlan) -> Result<Exi
             format!("; expected to finish {}", forecast_in_words(forecast, now))
         }
         (None, None) if taken.width.is_some() || plan.waits_for_requests() => String::new(),
-        (None, None) if plan.estimated() && plan.compared() => {
-            format!("; no prediction: {NO_OWNER}")
-        }
-        (None, None) if plan.estimated() => format!("; no prediction: {NO_HOST}"),
-        (None, None) => format!("; no prediction: {UNKNOWN_TIMES}"),
+        (None, None) => format!(
+            "; no prediction: {}",
+            no_prediction(session, taken, plan).await
+        ),
     };
 
     let more = more(taken);

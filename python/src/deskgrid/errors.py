@@ -67,11 +67,10 @@ class NotPromised(DeskgridError):
     def __init__(
         self, message: str, earliest: datetime.datetime | None = None, fits: int = 0
     ) -> None:
-        by = f" by {earliest:%Y-%m-%d %H:%M:%S %Z}" if earliest else ""
-        hint = f"ask for a deadline{by}, or for the {fits} tasks that fit" if earliest else (
-            f"ask for the {fits} tasks that fit" if fits else "give more time"
-        )
-        super().__init__(message, hint)
+        ways = [f"a deadline by {earliest:%Y-%m-%d %H:%M:%S %Z}"] if earliest else []
+        if fits:
+            ways.append(f"the {fits} tasks that fit" if fits > 1 else "the one task that fits")
+        super().__init__(message, f"ask for {', or for '.join(ways)}" if ways else "give more time")
         self.earliest = earliest
         self.fits = fits
 
