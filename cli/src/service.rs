@@ -115,8 +115,17 @@ impl ServicePaths {
     /// Returns the files to write, apart from the copies of program and settings.
     ///
     /// # Errors
-    /// If a path cannot be written in a unit.
+    /// If a path cannot be written in a unit, or the host's service could not reach its state directory.
     pub(crate) fn files(&self, start: ServiceFlags) -> Result<Vec<ServiceFile>, Failure> {
+        let hidden = HIDDEN.iter().find(|hidden| self.dir.starts_with(hidden));
+        if let (Scope::System, Some(hidden)) = (&self.scope, hidden) {
+            let dir = self.dir.display();
+            let what = format!("{dir} cannot be used by the service: its unit hides {hidden}");
+            let hint = "leave --dir out, which stands for /var/lib/deskgrid, or name another place, \
+                        such as /srv/deskgrid; --user installs a service that runs as you";
+            return Err(Failure::usage(what, hint));
+        }
+
         let mut files = vec![
             ServiceFile {
                 path: self.unit(),
@@ -403,6 +412,9 @@ SystemCallArchitectures=native
 SystemCallFilter=~@clock @cpu-emulation @module @obsolete @raw-io @reboot @swap
 SystemCallErrorNumber=EPERM
 ";
+
+/// The directories of which the host's service sees nothing, by `ProtectHome` and `PrivateTmp`.
+const HIDDEN: [&str; 5] = ["/tmp", "/var/tmp", "/home", "/root", "/run/user"];
 
 /// The further lines of the host's service. Namespaces are not restricted, and nothing is mounted
 /// over /proc: tasks that run in a namespace of their own (bubblewrap) need both.

@@ -27,7 +27,7 @@ fn on_pc(grid: &Grid, words: &[&str]) -> tests::Output {
 #[test]
 fn a_service_is_shown_before_anything_is_done() {
     let grid = Grid::start();
-    let state = grid.state("pc");
+    let state = std::path::Path::new("/srv/pc-of-a-test");
     let dir = state.to_str().expect("UTF-8");
     let shown = on_pc(&grid, &["--dir", dir, "worker", "install", "--slots", "2"])
         .expect_code(0)
@@ -46,6 +46,21 @@ fn a_service_is_shown_before_anything_is_done() {
 
     assert!(!state.exists(), "nothing was changed");
     on_pc(&grid, &["--dir", dir, "worker", "uninstall"]).expect_code(0);
+}
+
+#[test]
+fn a_state_directory_that_the_unit_hides_is_refused_with_another_one() {
+    let grid = Grid::start();
+    for hidden in ["/tmp", "/var/tmp", "/home", "/root"] {
+        let dir = format!("{hidden}/grid");
+        let install = ["--dir", &dir, "worker", "install"];
+        let said = on_pc(&grid, &install).expect_code(2).stderr;
+        let why = format!("its unit hides {hidden}\n");
+        for words in [why.as_str(), "/var/lib/deskgrid", "--user"] {
+            assert!(said.contains(words), "{words} in: {said}");
+        }
+        on_pc(&grid, &["--dir", &dir, "worker", "install", "--user"]).expect_code(0);
+    }
 }
 
 #[test]
