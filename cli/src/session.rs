@@ -105,6 +105,12 @@ impl Drop for Renewals {
     }
 }
 
+/// Returns the failure of a command that names jobs of which there is none.
+pub(crate) fn no_such_job(what: String) -> Failure {
+    let hint = "deskgrid job list --all shows the jobs that there are";
+    Failure::new(Exit::Error, "not-found", what, hint)
+}
+
 /// Collects the replies of one kind into one `Vec`.
 macro_rules! collect {
     ($replies:expr, $kind:path) => {{
@@ -224,23 +230,13 @@ impl Session {
     /// # Errors
     /// If there is no such job, or the connection is gone.
     pub(crate) async fn job(&self, job: OneJob) -> Result<JobView, Failure> {
-        let unknown = || {
-            let what = match job {
+        let found = self.jobs(job.into(), Vec::new()).await?.pop();
+        found.ok_or_else(|| {
+            no_such_job(match job {
                 OneJob::Id(id) => format!("there is no job {id}"),
                 OneJob::Last => "there are no jobs".to_owned(),
-            };
-            Failure::new(
-                Exit::Error,
-                "not-found",
-                what,
-                "deskgrid job list --all shows the jobs that there are",
-            )
-        };
-
-        self.jobs(job.into(), Vec::new())
-            .await?
-            .pop()
-            .ok_or_else(unknown)
+            })
+        })
     }
 
     /// Returns the number of a job; asks the master only for `last`.

@@ -26,7 +26,7 @@ use crate::output::json::{Json, List};
 use crate::output::table::{Rows, facts};
 use crate::output::{json, note, when};
 use crate::progress::Progress;
-use crate::session::Session;
+use crate::session::{Session, no_such_job};
 use crate::submit::holds_disclosed;
 use crate::wait_reporter::{WaitReporter, takes_work};
 use crate::watch::{Ended, Watch};
@@ -234,30 +234,17 @@ async fn info(context: &Context, session: &Session, jobs: JobSelection) -> Resul
 /// Returns the jobs that `jobs` selects; fails if one that is named does not exist.
 async fn found(session: &Session, jobs: &JobSelection) -> Result<Vec<JobView>, Failure> {
     let found = session.jobs(jobs.selector.clone(), Vec::new()).await?;
-    match &jobs.selector {
-        Selector::Labelled(labels) if found.is_empty() => {
+    let what = match &jobs.selector {
+        _ if !found.is_empty() => return Ok(found),
+        Selector::Labelled(labels) => {
             let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
-            let what = format!("there is no job with the label {}", labels.join(" and "));
-            let hint = "deskgrid job list --all shows the jobs that there are";
-            Err(Failure::new(Exit::Error, "not-found", what, hint))
+            format!("there is no job with the label {}", labels.join(" and "))
         }
-        Selector::Ids(ids) if found.is_empty() => {
-            let hint = "deskgrid job list --all shows the jobs that there are";
-            Err(Failure::new(
-                Exit::Error,
-                "not-found",
-                format!("there is no job {ids}"),
-                hint,
-            ))
-        }
-        Selector::Last if found.is_empty() => Err(Failure::new(
-            Exit::Error,
-            "not-found",
-            "there are no jobs",
-            "deskgrid submit -- CMD ARG...",
-        )),
-        _ => Ok(found),
-    }
+        Selector::Ids(ids) => format!("there is no job {ids}"),
+        Selector::Last => "there are no jobs".to_owned(),
+        _ => return Ok(found),
+    };
+    Err(no_such_job(what))
 }
 
 /// Shows one job if one was named, else a list.
