@@ -98,13 +98,14 @@ pub(super) async fn resume(context: &Context) -> Result<Exit, Failure> {
 
 async fn turn(context: &Context, ask: &ControlRequest) -> Result<Exit, Failure> {
     let dir = context.state.worker();
+    let was_paused = control::paused(&dir).is_some();
     let done = carry_out(&dir, ask).await;
     let report = done.map_err(|error| failure(error, &dir))?;
     let switched = switched(ask, report);
     let word = if switched.paused { "paused" } else { "resumed" };
     context.out.show(
         &switched,
-        || sentence(&switched, &dir),
+        || sentence(&switched, was_paused, &dir),
         || vec![word.to_owned()],
     )?;
 
@@ -154,7 +155,11 @@ fn switched(ask: &ControlRequest, report: Option<StatusReport>) -> Switched {
     }
 }
 
-fn sentence(switched: &Switched, dir: &Path) -> String {
+fn sentence(switched: &Switched, was_paused: bool, dir: &Path) -> String {
+    let resumed = match was_paused {
+        true => "resumed",
+        false => "nothing was paused",
+    };
     let until = switched
         .until
         .as_ref()
@@ -173,8 +178,8 @@ fn sentence(switched: &Switched, dir: &Path) -> String {
             dir.display()
         ),
         (false, true) => match (&switched.reason, &switched.says) {
-            (Some(reason), Some(says)) => format!("resumed; tasks still wait ({reason}): {says}"),
-            _ => "resumed".to_owned(),
+            (Some(reason), Some(says)) => format!("{resumed}; tasks wait ({reason}): {says}"),
+            _ => resumed.to_owned(),
         },
     }
 }
