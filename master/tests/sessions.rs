@@ -35,7 +35,7 @@ mod tail;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use common::attempt::{Completion, HeldAttempt, Outcome, Phase, Stream};
+use common::attempt::{Completion, HeldAttempt, Outcome, OutputFile, Phase, Stream};
 use common::checkpoint::{Saved, Saving};
 use common::host::{Confinement, HostFacts, OwnerState};
 use common::job::{CommandSpec, Input, InputKind, InputSource, Rules, Work};
@@ -209,6 +209,7 @@ impl Master {
             welcome,
             waiting: Vec::new(),
             stdout: Content::default(),
+            outputs: Vec::new(),
         }
     }
 }
@@ -247,6 +248,8 @@ struct Worker {
     waiting: Vec<Assignment>,
     /// What its attempts print.
     stdout: Content,
+    /// The files that they leave.
+    outputs: Vec<OutputFile>,
 }
 
 impl Worker {
@@ -281,7 +284,7 @@ impl Worker {
                 dropped: 0,
             },
             stderr: Stream::default(),
-            outputs: Vec::new(),
+            outputs: self.outputs.clone(),
             warnings: Vec::new(),
             confined: None,
         };

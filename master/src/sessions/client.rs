@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::selector::Selector;
-use common::view::{ExplainView, TaskState};
+use common::view::{ExplainView, TaskState, Undecided};
 use common::wire::client::{Reply, Request};
 use common::wire::enrol::EnrolReply;
 use common::wire::stream::Open;
 use common::wire::{Refusal, RefusalCode, Versions};
-use common::{Span, Time};
+use common::{Span, TaskId, Time};
 use link::{Channel, LinkError};
 use quinn::Connection;
 
@@ -259,9 +259,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
         Request::Recompute { job, tasks } => push(tx, &asker.recompute(job, &tasks).await?)?,
         Request::Forget { jobs } => send_changed(tx, asker.forget(&jobs).await?).await?,
         Request::Undecided { job } => {
-            for undecided in asker.undecided(job).await? {
-                send(tx, &Reply::Undecided(Box::new(undecided))).await?;
-            }
+            send_undecided(tx, asker.undecided(job).await?).await?;
         }
         Request::Judge { attempt, agrees } => push(tx, &asker.judge(attempt, agrees).await?)?,
         Request::Estimates { user } => {
@@ -347,6 +345,33 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
     }
 
     Ok(())
+}
+
+/// Sends results with those that they are to be compared with. What has no room in a message is left out, and refused
+/// where there is nothing else: the results of other tasks can be compared first.
+async fn send_undecided(tx: &mut Response, all: Vec<Undecided>) -> Result<(), NoAnswer> {
+    let mut sent = false;
+    let mut left_out = None;
+    for undecided in all {
+        let task = undecided.result.attempt.task;
+        if tx.push_if_fits(&Reply::Undecided(Box::new(undecided)))? {
+            sent = true;
+            flush_if_full(tx).await?;
+        } else {
+            left_out = Some(task);
+        }
+    }
+
+    let Some(TaskId { job, index }) = left_out.filter(|_| !sent) else {
+        return Ok(());
+    };
+    let what = format!(
+        "the results of task {job}.{index} cannot be compared: the names of their files are too many for a message"
+    );
+    let hint = format!(
+        "deskgrid job cancel {job} --tasks {index}, and have such a task leave fewer files, such as one archive"
+    );
+    Err(answers::refuse(RefusalCode::Conflict, what, hint))
 }
 
 /// Keeps a reply for the next flush, or refuses where it is too long.

@@ -846,6 +846,66 @@ async fn only_results_that_a_program_is_to_compare_can_be_judged() {
     assert!(waiting.is_empty(), "{waiting:?}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn results_with_too_many_files_for_a_message_are_refused_after_those_of_other_tasks() {
+    let master = Master::start().await;
+    let ann = user(&master, "ann").await;
+    let ones = master.enrol(Role::Worker, "one").await;
+    let others = master.enrol(Role::Worker, "other").await;
+    let mut hosts = [
+        master.worker(&ones, Vec::new()).await,
+        master.worker(&others, Vec::new()).await,
+    ];
+    let rules = Rules {
+        quorum: Quorum {
+            size: 2,
+            adaptive: false,
+            compare: Compare::Program,
+        },
+        ..Rules::default()
+    };
+    let (job, _) = submit(&ann, 1, &JobSpec { rules, ..noops(2) })
+        .await
+        .unwrap();
+
+    for host in &mut hosts {
+        let blob = host.put(SECRET).await;
+        let file = |number: u32| OutputFile {
+            path: format!("{number:0>150}").parse().unwrap(),
+            blob,
+            executable: false,
+        };
+        for assignment in host.assignments(2).await {
+            let attempt = assignment.attempt;
+            // Those of one attempt fit into a message, and those of two do not.
+            let files = if attempt.task.index == 1 { 750 } else { 1 };
+            host.outputs = (0..files).map(file).collect();
+            host.deliver(attempt).await;
+            host.acknowledged(attempt).await;
+        }
+    }
+
+    let waiting = within(ann.ask(&Request::Undecided { job })).await.unwrap();
+    let [Reply::Undecided(undecided)] = &waiting[..] else {
+        panic!("{} wait", waiting.len());
+    };
+    let attempt = undecided.result.attempt;
+    assert_eq!(attempt.task.index, 2);
+    let agrees = undecided.others.iter().map(|other| other.attempt.number);
+    let agrees = agrees.collect();
+    within(ann.ask(&Request::Judge { attempt, agrees }))
+        .await
+        .unwrap();
+
+    let refused = within(ann.ask(&Request::Undecided { job })).await;
+    let refused = refused.err().unwrap();
+    let named = refused.to_string().contains(&format!("task {job}.1"));
+    assert!(
+        code(&refused) == RefusalCode::Conflict && named,
+        "{refused}"
+    );
+}
+
 /// Has both hosts compute the only task of this user's job with results that are to be compared. The
 /// first one's content is done `meanwhile` something to before the second one's comes.
 async fn computed_twice(

@@ -755,6 +755,7 @@ async fn comes_back(master: &Master, identity: &Identity, held: Vec<HeldAttempt>
                 welcome,
                 waiting: Vec::new(),
                 stdout: Content::default(),
+                outputs: Vec::new(),
             })
         };
         match attempt.await {
