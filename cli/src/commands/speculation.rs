@@ -13,6 +13,7 @@ use link::client::unexpected;
 use super::Context;
 use super::cat::{removed_in_words, written};
 use super::job::unless_interrupted;
+use super::tail::REFUSALS;
 use crate::args::OutputMode;
 use crate::args::job::StreamName;
 use crate::args::speculation::RequestArgs;
@@ -165,6 +166,8 @@ struct AwaitedResults {
     /// The awaited tasks; `None` until the master has named them.
     left: Option<IdSet>,
     come: Vec<TaskView>,
+    /// The times that results could not be had since the last one that was printed.
+    failed: u32,
 }
 
 /// Waits until all these tasks are settled, also while the master is away, and prints the output of
@@ -179,6 +182,7 @@ async fn results(
         job,
         left: None,
         come: Vec::new(),
+        failed: 0,
     };
     let mut way = WayBack::new(&context.state, None);
     let mut reporter = (context.out.mode() == OutputMode::Cli)
@@ -186,9 +190,11 @@ async fn results(
     loop {
         let client = session.client().clone();
         let following = Box::pin(awaited.follow(context, &session, &tasks));
-        match WaitReporter::beside(&mut reporter, &client, following).await {
+        let followed = WaitReporter::beside(&mut reporter, &client, following).await;
+        match followed {
             Ok(()) => break,
-            Err(failure) if failure.is_away() => note_lost(&failure),
+            // What cannot be read looks like a connection that is lost, again and again.
+            Err(failure) if failure.is_away() && awaited.failed < REFUSALS => note_lost(&failure),
             Err(failure) => return Err(failure),
         }
 
@@ -250,7 +256,8 @@ impl AwaitedResults {
                 .tasks(self.job, Selector::Ids(left), settled.to_vec())
                 .await?;
             for batch in come.chunks(BATCH) {
-                self.take(context, session, batch).await?;
+                let taken = self.take(context, session, batch).await;
+                taken.inspect_err(|_| self.failed += 1)?;
             }
             if self.left.as_ref().is_some_and(IdSet::is_empty) {
                 return Ok(());
@@ -286,6 +293,7 @@ impl AwaitedResults {
                 left.remove(view.task.index);
             }
             self.come.push(view.clone());
+            self.failed = 0;
         }
 
         Ok(())

@@ -24,7 +24,7 @@ use crate::watch::{Interrupted, WayBack, note_lost};
 
 /// The times that a master may refuse a result for now. It may be shutting down; what it cannot read, it cannot read
 /// later either.
-const REFUSALS: u32 = 6;
+pub(super) const REFUSALS: u32 = 6;
 
 /// Some output of a running task, as a line of JSON.
 #[derive(Serialize)]

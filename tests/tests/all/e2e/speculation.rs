@@ -612,6 +612,42 @@ fn unrequested_output_is_bounded_and_evicted_output_runs_again() {
 }
 
 #[test]
+fn a_result_that_cannot_be_read_ends_the_wait_for_it() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    let long = "head -c 2000%{TASK_ID} /dev/zero";
+    let job = grid.submit(["--disclose", "--array", "1-2", "--", "sh", "-c", long]);
+    grid.until("both are executed", &["task", "list", &job], |list| {
+        let executed = |task: &Value| task["state"] == "finished";
+        list["tasks"].as_array()?.iter().all(executed).then_some(())
+    });
+
+    let content = grid.state("admin").join("master/content");
+    let mut short = 0;
+    let mut odd = 0;
+    for entry in walkdir::WalkDir::new(content).into_iter().flatten() {
+        match entry.metadata().expect("it is there").len() {
+            20_001 => {
+                std::fs::write(entry.path(), "short").expect("writable");
+                short += 1;
+            }
+            20_002 => {
+                std::fs::remove_file(entry.path()).expect("a file");
+                std::fs::create_dir(entry.path()).expect("nothing is in its place");
+                odd += 1;
+            }
+            _ => {}
+        }
+    }
+    assert_eq!((short, odd), (1, 1), "what the tasks printed");
+
+    for task in 1..=2 {
+        let ended = grid.deskgrid(["request", &format!("{job}.{task}"), "--wait"]);
+        assert!([1, 7].contains(&ended.code), "{ended:?}");
+    }
+}
+
+#[test]
 fn tasks_in_more_ranges_than_a_message_holds_are_listed_and_awaited_and_not_changed_at_once() {
     let grid = Grid::start();
     let every_other = "1-100001:2";
