@@ -16,7 +16,7 @@ use crate::output::PagePlace;
 use crate::output::json::{Json, List};
 use crate::output::table::{Rows, facts};
 use crate::output::when;
-use crate::session::{Session, TaskPages};
+use crate::session::{Session, TaskPages, enter_again};
 
 /// Executes one verb of `deskgrid task`.
 pub(super) async fn run(context: &Context, command: TaskCommand) -> Result<Exit, Failure> {
@@ -49,12 +49,13 @@ async fn list(
 
 /// Prints tasks page by page.
 pub(super) async fn show(context: &Context, mut pages: TaskPages) -> Result<(), Failure> {
-    let mut page = pages.next().await?;
+    let again = || Box::pin(enter_again(&context.state));
+    let mut page = pages.next_over(again()).await?;
     let mut table = TaskTable::new(&page, context.out.color());
     let mut first = true;
 
     loop {
-        let next = pages.next().await?;
+        let next = pages.next_over(again()).await?;
         let last = next.is_empty();
         let ids = || page.iter().map(|task| task.task.to_string()).collect();
         context.out.show_page(

@@ -57,6 +57,8 @@ pub(crate) struct PagedList<T, A: Answerer = Client> {
     in_portions: bool,
     /// The tasks that were asked for last, with the replies.
     now: Option<(Selector, A::AnswerStream)>,
+    /// The task of the last entry on a page.
+    last: Option<TaskId>,
     /// Whether there were tasks of the job among those that were asked for.
     any: bool,
     /// The refusal of the first portion without any.
@@ -73,8 +75,10 @@ struct PageKind<T> {
     size: fn(&T) -> usize,
     /// The size of a page.
     full: usize,
-    /// Returns the task of an entry, where each page has a request of its own.
-    task: Option<fn(&T) -> TaskId>,
+    /// Returns the task of an entry.
+    task: fn(&T) -> TaskId,
+    /// Whether each page has a request of its own.
+    apart: bool,
 }
 
 /// Tasks that the master sends while they are read.
@@ -100,7 +104,8 @@ impl TaskPages {
             },
             size: |_| 1,
             full: TASKS_A_PAGE,
-            task: None,
+            task: |view| view.task,
+            apart: false,
         };
         Self::new(client.clone(), job, tasks, kind)
     }
@@ -124,7 +129,8 @@ impl PageKind<OutputView> {
             },
             size: size_of_output,
             full,
-            task: Some(|output| output.attempt.task),
+            task: |output| output.attempt.task,
+            apart: true,
         }
     }
 }
@@ -150,9 +156,32 @@ impl<T, A: Answerer> PagedList<T, A> {
             in_portions: rest.len() > 1,
             rest,
             now: None,
+            last: None,
             any: false,
             missing: None,
             kind,
+        }
+    }
+
+    /// Returns the next page as [`PagedList::next`] does, or over the connection that `again` makes: while
+    /// the reader of what is printed stands still, a connection may be lost.
+    ///
+    /// # Errors
+    /// If the master refuses, or both connections are gone.
+    pub(crate) async fn next_over(
+        &mut self,
+        again: impl Future<Output = Result<A, LinkError>>,
+    ) -> Result<Vec<T>, Failure> {
+        let mut left = self.rest.clone();
+        left.extend(self.left_of_now());
+        match self.next().await {
+            Err(failure) if failure.is_away() => {
+                self.master = again.await?;
+                self.now = None;
+                self.rest = left;
+                self.next().await
+            }
+            page => page,
         }
     }
 
@@ -206,12 +235,21 @@ impl<T, A: Answerer> PagedList<T, A> {
 
     /// Gives up the rest of an answer, where the next page has a request of its own.
     fn end_page(&mut self, last: Option<&T>) {
-        let rest = match (&self.now, self.kind.task, last) {
-            (Some((tasks, _)), Some(task), Some(last)) => rest_of(tasks, task(last)),
-            _ => return,
-        };
-        self.now = None;
-        self.rest.extend(rest);
+        self.last = last.map(self.kind.task).or(self.last);
+        if self.kind.apart {
+            let left = self.left_of_now();
+            self.now = None;
+            self.rest.extend(left);
+        }
+    }
+
+    /// Returns those of the tasks that were asked for last that come after the last page.
+    fn left_of_now(&self) -> Option<Selector> {
+        let (tasks, _) = self.now.as_ref()?;
+        match self.last {
+            Some(last) => rest_of(tasks, last),
+            None => Some(tasks.clone()),
+        }
     }
 
     /// Returns all that is left.
@@ -271,7 +309,7 @@ pub(super) fn portions(selected: Selector) -> Vec<Selector> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test's panic is its message")]
 
-    use std::cell::RefCell;
+    use std::cell::{Cell, RefCell};
     use std::collections::VecDeque;
 
     use common::{AttemptId, Incarnation};
@@ -285,6 +323,8 @@ mod tests {
         tasks: IdSet,
         /// The number of replies that it has given to each request for outputs.
         given: RefCell<Vec<usize>>,
+        /// The number of replies before the connection is lost.
+        lost_after: Cell<usize>,
     }
 
     impl Answerer for &Master {
@@ -312,6 +352,11 @@ mod tests {
             (master, replies): &mut Self::AnswerStream,
         ) -> Result<Option<Reply>, LinkError> {
             *master.given.borrow_mut().last_mut().unwrap() += 1;
+            let left = master.lost_after.get().checked_sub(1);
+            master.lost_after.set(left.unwrap_or(usize::MAX));
+            if left.is_none() {
+                return Err(LinkError::Closed("lost".to_owned()));
+            }
             replies.pop_front().transpose()
         }
     }
@@ -334,13 +379,21 @@ mod tests {
         }
     }
 
-    /// Reads the outputs of tasks in pages of three, or of four where two replies come to that.
-    async fn pages(master: &Master, tasks: Selector) -> Result<Vec<Vec<u32>>, Failure> {
-        let kind = PageKind::of_outputs(JOB, 3 * OUTPUT_BYTES);
+    /// Reads the outputs of tasks in pages of three, or of four where two replies come to that; each page has a request
+    /// of its own where it is `apart`.
+    async fn pages(
+        master: &Master,
+        tasks: Selector,
+        apart: bool,
+    ) -> Result<Vec<Vec<u32>>, Failure> {
+        let kind = PageKind {
+            apart,
+            ..PageKind::of_outputs(JOB, 3 * OUTPUT_BYTES)
+        };
         let mut pages = PagedList::new(master, JOB, tasks, kind);
         let mut all = Vec::new();
         loop {
-            let page = pages.next().await?;
+            let page = pages.next_over(async { Ok(master) }).await?;
             if page.is_empty() {
                 return Ok(all);
             }
@@ -357,20 +410,40 @@ mod tests {
         let master = Master {
             tasks: [1, 2, 3, 5, 8, 13, 21, 34, 55].into_iter().collect(),
             given: RefCell::default(),
+            lost_after: Cell::new(usize::MAX),
         };
         let expected: [&[u32]; 3] = [&[1, 2, 3, 5], &[8, 13, 21, 34], &[55]];
-        let all = pages(&master, Selector::All).await.unwrap();
+        let all = pages(&master, Selector::All, true).await.unwrap();
         assert_eq!(all, expected);
         // Of each page but the last its two replies were taken, and the answer was given up.
         assert_eq!(*master.given.borrow(), [2, 2, 2]);
 
         let some = Selector::Ids(IdSet::from_range(3, 20));
         let expected: [&[u32]; 1] = [&[3, 5, 8, 13]];
-        assert_eq!(pages(&master, some).await.unwrap(), expected);
-        let last = pages(&master, Selector::Last).await.unwrap();
+        assert_eq!(pages(&master, some, true).await.unwrap(), expected);
+        let last = pages(&master, Selector::Last, true).await.unwrap();
         assert_eq!(last, [[55]]);
         let none = Selector::Ids(IdSet::from_range(6, 7));
-        assert_eq!(pages(&master, none).await.unwrap_err().code, "not-found");
+        let refused = pages(&master, none, true).await.unwrap_err();
+        assert_eq!(refused.code, "not-found");
+    }
+
+    #[tokio::test]
+    async fn a_list_goes_on_after_the_last_page_wherever_its_connection_is_lost() {
+        let tasks: IdSet = (1..=9).collect();
+        let some = Selector::Ids(IdSet::from_range(2, 8));
+        for (asked, apart) in [(Selector::All, false), (some, false), (Selector::All, true)] {
+            let expected: Vec<u32> = asked.pick(&tasks).iter().collect();
+            for lost_after in 0..6 {
+                let master = Master {
+                    tasks: tasks.clone(),
+                    given: RefCell::default(),
+                    lost_after: Cell::new(lost_after),
+                };
+                let read = pages(&master, asked.clone(), apart).await.unwrap();
+                assert_eq!(read.concat(), expected, "{asked:?}, {lost_after}");
+            }
+        }
     }
 
     #[test]

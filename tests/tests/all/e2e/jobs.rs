@@ -1,8 +1,10 @@
 //! Rules of jobs as users see them.
 
+use std::io::Read;
+use std::process::Stdio;
 use std::time::Duration;
 
-use tests::Grid;
+use tests::{Grid, eventually};
 
 use super::{attempts, job};
 
@@ -364,6 +366,30 @@ fn a_list_of_very_many_tasks_is_printed_in_little_memory() {
     assert_eq!(tasks.matches(&format!("{job}.")).count(), 300_000);
     let rows = grid.deskgrid(log).expect_code(0).stdout;
     assert_eq!(rows.lines().count(), 1, "nothing was tried yet");
+}
+
+#[test]
+fn a_list_whose_reader_stood_still_goes_on_over_a_new_connection() {
+    let mut grid = Grid::start();
+    let job = grid.submit(["--array", "1-40000", "--", "true"]);
+    let mut command = grid.command("user");
+    command.args(["--output", "quiet", "task", "list", &job]);
+    let mut listing = command.stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut printed = listing.stdout.take().expect("piped");
+    let mut text = vec![0];
+    printed.read_exact(&mut text).expect("a beginning");
+
+    // More than a pipe holds is printed before the last page is asked for.
+    grid.master().terminate();
+    eventually("the master ends", Duration::from_secs(30), || {
+        grid.master().ended()
+    });
+    grid.start_master();
+    printed.read_to_end(&mut text).expect("the rest");
+    assert!(listing.wait().expect("it ends").success());
+    let text = String::from_utf8(text).expect("UTF-8");
+    let expected: String = (1..=40_000).map(|task| format!("{job}.{task}\n")).collect();
+    assert_eq!(text, expected);
 }
 
 #[test]
