@@ -63,8 +63,10 @@ pub(super) async fn identity(home: &Path, file: &Path) -> Result<Identity, Failu
         tracing::warn!("{warning}");
     }
 
+    let dir = home.parent().unwrap_or(home);
+    let mut why = format!("this PC joins a grid by {}", file.display());
     loop {
-        let error = match join(home, &wish).await? {
+        let error = match resting(dir, &why, join(home, &wish)).await? {
             Ok(identity) => {
                 identity.save(home)?;
                 tracing::info!(target: admin::JOINING, master = %identity.link.master, name = %identity.link.name, "joined the grid");
@@ -84,8 +86,8 @@ pub(super) async fn identity(home: &Path, file: &Path) -> Result<Identity, Failu
             &mut refused
         };
         let pause = pauses.delay();
-        say(error, pause, file);
-        if let Some(other) = changed(file, &wish.text, pause).await {
+        why = say(error, pause, file);
+        if let Some(other) = resting(dir, &why, changed(file, &wish.text, pause)).await {
             wish = other;
             unreachable.reset();
             refused.reset();
@@ -145,13 +147,18 @@ pub(super) async fn arrival(dir: &Path, file: &Path) {
         file.display()
     );
     tracing::warn!(target: admin::JOINING, "{why}");
+    resting(dir, &why, written(file)).await;
+}
 
+/// Does `work`. Meanwhile whoever asks the worker of `dir` for its status is told `why` it does not work yet.
+async fn resting<T>(dir: &Path, why: &str, work: impl Future<Output = T>) -> T {
+    let mut work = std::pin::pin!(work);
     tokio::select! {
-        () = written(file) => {}
-        // Without the socket it waits all the same.
-        Err(error) = worker::control::rest(dir, &why) => {
+        done = &mut work => done,
+        // Without the socket it goes on all the same.
+        Err(error) = worker::control::rest(dir, why) => {
             tracing::warn!(%error, "`deskgrid worker status` will not find this worker");
-            written(file).await;
+            work.await
         }
     }
 }
@@ -256,7 +263,8 @@ fn unreadable(file: &Path, error: &std::io::Error) -> Failure {
     Failure::new(Exit::NotAuthorised, "no-identity", what, hint).because(error)
 }
 
-fn say(error: LinkError, pause: Duration, file: &Path) {
+/// Says why this PC has not been let in, and returns that for whoever asks.
+fn say(error: LinkError, pause: Duration, file: &Path) -> String {
     let failure = Failure::from(error);
     tracing::warn!(
         target: admin::JOINING,
@@ -265,6 +273,14 @@ fn say(error: LinkError, pause: Duration, file: &Path) {
         file = %file.display(),
         "cannot join the grid yet: {}", failure.what
     );
+    let because = failure
+        .because
+        .map_or_else(String::new, |why| format!(": {why}"));
+    format!(
+        "this PC cannot join the grid yet by {}, and tries again: {}{because}",
+        file.display(),
+        failure.what
+    )
 }
 
 /// Says that a file is not taken.

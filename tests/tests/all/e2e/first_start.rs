@@ -73,6 +73,11 @@ fn a_refused_token_is_tried_again_until_the_file_has_a_good_one() {
     let late = unattended(&grid, "late");
     says(&grid, "late", "cannot join the grid yet");
     assert!(log(&grid, "late").contains("again_in="), "{}", grid.logs());
+    eventually("the doctor says what it waits for", PATIENCE, || {
+        let checked = grid.as_user("late", ["doctor"]).stdout;
+        let told = "this PC cannot join the grid yet by join.toml, and tries again: ";
+        checked.contains(told).then_some(())
+    });
     let audit = grid.as_user("admin", ["audit"]).expect_code(0).stdout;
     assert!(audit.contains("used up"), "an admin sees it: {audit}");
     let list = grid
