@@ -273,6 +273,7 @@ fn say(error: LinkError, pause: Duration, file: &Path) -> String {
         file = %file.display(),
         "cannot join the grid yet: {}", failure.what
     );
+
     let because = failure
         .because
         .map_or_else(String::new, |why| format!(": {why}"));

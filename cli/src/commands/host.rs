@@ -237,41 +237,33 @@ async fn one(context: &Context, session: &Session, request: Request) -> Result<(
 pub(super) fn describe(host: &HostView) -> String {
     let now = when::now();
     let held: Vec<_> = host.attempts.iter().map(ToString::to_string).collect();
+    let held = match held.is_empty() {
+        true => "none".to_owned(),
+        false => held.join(" "),
+    };
     let per_cent = |part: f64| format!("{:.0} % of the processor", part * 100.0);
+    let state = format!("{} for {}", host.state, now.since(host.since));
+    let next = (host.state == HostState::Benched).then(|| next_try(&host.facts.name));
+    let owner = (host.owner_active).map(|active| if active { "active" } else { "away" });
+
+    let HostFacts { slots, cores, .. } = host.facts;
+    let mhz = host.facts.clock_mhz;
+    let speed = format!("{} of the reference host, at {mhz} MHz", host.facts.speed);
+    let slots = format!("{slots} on {cores} logical processors");
+    let agreed = (host.agreed > 0).then(|| format!("{} compared results in a row", host.agreed));
+    let so_far = format!("{} finished, {} lost", host.finished, host.lost);
 
     facts(&[
         ("host", Some(format!("{}  ({})", host.facts.name, host.id))),
-        (
-            "state",
-            Some(format!("{} for {}", host.state, now.since(host.since))),
-        ),
+        ("state", Some(state)),
         ("why", host.reason.clone()),
-        (
-            "next task",
-            (host.state == HostState::Benched).then(|| next_try(&host.facts.name)),
-        ),
+        ("next task", next),
         ("heard", host.heard.map(|time| when::relative(time, now))),
-        (
-            "owner",
-            host.owner_active
-                .map(|active| if active { "active" } else { "away" }.to_owned()),
-        ),
+        ("owner", owner.map(str::to_owned)),
         ("availability", host.cpu_availability.map(per_cent)),
         ("survival", host.undisturbed_1h.map(survival)),
-        (
-            "speed",
-            Some(format!(
-                "{} of the reference host, at {} MHz",
-                host.facts.speed, host.facts.clock_mhz
-            )),
-        ),
-        (
-            "slots",
-            Some(format!(
-                "{} on {} logical processors",
-                host.facts.slots, host.facts.cores
-            )),
-        ),
+        ("speed", Some(speed)),
+        ("slots", Some(slots)),
         (
             "memory",
             Some(Bytes(host.facts.memory_mib << 20).to_string()),
@@ -284,23 +276,10 @@ pub(super) fn describe(host: &HostView) -> String {
         ("GPUs", gpus(&host.facts)),
         ("labels", labels(host)),
         ("confines", Some(confines(&host.facts))),
-        (
-            "attempts",
-            Some(if held.is_empty() {
-                "none".to_owned()
-            } else {
-                held.join(" ")
-            }),
-        ),
+        ("attempts", Some(held)),
         ("belongs to", host.belongs_to.clone()),
-        (
-            "agreed",
-            (host.agreed > 0).then(|| format!("{} compared results in a row", host.agreed)),
-        ),
-        (
-            "so far",
-            Some(format!("{} finished, {} lost", host.finished, host.lost)),
-        ),
+        ("agreed", agreed),
+        ("so far", Some(so_far)),
     ])
 }
 

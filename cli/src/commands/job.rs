@@ -234,6 +234,7 @@ async fn info(context: &Context, session: &Session, jobs: JobSelection) -> Resul
 /// Returns the jobs that `jobs` selects; fails if one that is named does not exist.
 async fn found(session: &Session, jobs: &JobSelection) -> Result<Vec<JobView>, Failure> {
     let found = session.jobs(jobs.selector.clone(), Vec::new()).await?;
+
     let what = match &jobs.selector {
         _ if !found.is_empty() => return Ok(found),
         Selector::Labelled(labels) => {
@@ -326,7 +327,19 @@ fn describe(job: &JobView, work: Option<&WorkView>) -> String {
         .filter(|(_, n)| *n > 0)
         .map(|(state, n)| format!("{n} {state}"))
         .collect();
+    let counted = format!("{}: {}", tasks.total, counts.join(", "));
     let [deadline, promised, standing] = promise(job, now);
+
+    let settings = work.and_then(|work| work::settings(work, job.width.is_some()));
+    let policy = format!("{}, priority {}", job.policy, job.priority);
+    let attempts = format!("{}, {} of them duplicates", job.attempts, job.duplicates);
+    let took = job.finished.map(|end| end.since(job.submitted));
+    let start = job.starts.map(|starts| start_in_words(&starts, now));
+    let forecast = job.predicted.as_ref();
+    let width = job.width.as_ref();
+    // The first prediction is worth a line beside the actual makespan; until then the predicted
+    // finish says more.
+    let first = job.predicted_makespan.filter(|_| job.finished.is_some());
 
     facts(&[
         ("job", Some(format!("{}  {}", job.job, job.name))),
@@ -335,29 +348,14 @@ fn describe(job: &JobView, work: Option<&WorkView>) -> String {
         ("user", Some(job.user.clone())),
         ("command", work.and_then(work::command)),
         ("files", work.and_then(work::files)),
-        (
-            "settings",
-            work.and_then(|work| work::settings(work, job.width.is_some())),
-        ),
-        (
-            "policy",
-            Some(format!("{}, priority {}", job.policy, job.priority)),
-        ),
-        (
-            "tasks",
-            Some(format!("{}: {}", tasks.total, counts.join(", "))),
-        ),
+        ("settings", settings),
+        ("policy", Some(policy)),
+        ("tasks", Some(counted)),
         ("open", open_in_words(job)),
         ("after", after_in_words(job)),
         ("needs", (!job.needs.is_empty()).then(|| job.needs.clone())),
         ("labels", labels_in_words(job)),
-        (
-            "attempts",
-            Some(format!(
-                "{}, {} of them duplicates",
-                job.attempts, job.duplicates
-            )),
-        ),
+        ("attempts", Some(attempts)),
         (
             "progress",
             job.progress.map(|part| format!("{:.0} %", 100.0 * part)),
@@ -365,27 +363,15 @@ fn describe(job: &JobView, work: Option<&WorkView>) -> String {
         ("submitted", Some(time(job.submitted))),
         ("started", job.started.map(time)),
         ("finished", job.finished.map(time)),
-        (
-            "makespan",
-            job.finished.map(|end| end.since(job.submitted).to_string()),
-        ),
-        (
-            "predicted start",
-            job.starts.map(|starts| start_in_words(&starts, now)),
-        ),
+        ("makespan", took.map(|span| span.to_string())),
+        ("predicted start", start),
         (
             "predicted finish",
-            job.predicted
-                .as_ref()
-                .map(|forecast| forecast_in_words(forecast, now)),
+            forecast.map(|view| forecast_in_words(view, now)),
         ),
-        // The first prediction is worth a line beside the actual makespan; until then the predicted
-        // finish says more.
         (
             "makespan predicted at first",
-            job.predicted_makespan
-                .filter(|_| job.finished.is_some())
-                .map(|s| s.to_string()),
+            first.map(|span| span.to_string()),
         ),
         ("deadline", deadline),
         ("promised finish", promised),
@@ -393,9 +379,7 @@ fn describe(job: &JobView, work: Option<&WorkView>) -> String {
         ("time limits", job.limits.as_ref().map(limits_in_words)),
         (
             "width",
-            job.width
-                .as_ref()
-                .map(|view| super::width::width_in_words(view, now)),
+            width.map(|view| super::width::width_in_words(view, now)),
         ),
     ])
 }

@@ -164,6 +164,7 @@ fn sentence(switched: &Switched, was_paused: bool, dir: &Path) -> String {
         .until
         .as_ref()
         .map_or_else(String::new, |until| format!(" until {until}"));
+
     match (switched.paused, switched.running) {
         (true, true) if switched.until.is_some() || switched.says.is_none() => {
             format!("paused{until}")

@@ -179,41 +179,20 @@ async fn info(context: &Context, session: &Session, task: OneTask) -> Result<(),
 
 pub(super) fn describe(task: &TaskView, color: bool) -> String {
     let now = when::now();
+    let at = |time: Option<Time>| time.map(|time| when::relative(time, now));
     let life = task.speculation;
+    let waited = life.and_then(|life| life.visible_response());
     let head = facts(&[
         ("task", Some(task.task.to_string())),
         ("item", task.item.clone()),
         ("state", Some(task.state.to_string())),
         ("why", task.reason.clone()),
-        (
-            "disclosed",
-            life.map(|life| when::relative(life.disclosed, now)),
-        ),
-        (
-            "requested",
-            life.and_then(|life| life.requested)
-                .map(|at| when::relative(at, now)),
-        ),
-        (
-            "executed",
-            life.and_then(|life| life.executed)
-                .map(|at| when::relative(at, now)),
-        ),
-        (
-            "removed",
-            life.and_then(|life| life.removed)
-                .map(|at| when::relative(at, now)),
-        ),
-        (
-            "delivered",
-            life.and_then(|life| life.delivered())
-                .map(|at| when::relative(at, now)),
-        ),
-        (
-            "waited for",
-            life.and_then(|life| life.visible_response())
-                .map(|span| span.to_string()),
-        ),
+        ("disclosed", at(life.map(|life| life.disclosed))),
+        ("requested", at(life.and_then(|life| life.requested))),
+        ("executed", at(life.and_then(|life| life.executed))),
+        ("removed", at(life.and_then(|life| life.removed))),
+        ("delivered", at(life.and_then(|life| life.delivered()))),
+        ("waited for", waited.map(|span| span.to_string())),
     ]);
 
     let headings = [
@@ -276,22 +255,15 @@ fn states(attempt: &AttemptView, now: Time) -> Option<String> {
             Bytes(saved.bytes)
         )
     };
-    let from = attempt
-        .started_from
-        .as_ref()
-        .map(|saved| format!("started from {}", state(saved)));
-    let newest = attempt
-        .saved
-        .as_ref()
-        .map(|saved| format!("has saved {}", state(saved)));
-    let problem = attempt
-        .checkpoint_problem
-        .as_ref()
-        .map(|why| printable(why));
-    let suspended = attempt
-        .suspended_since
-        .map(|since| format!("suspended since {}", when::relative(since, now)));
-    let words = attempt.words.as_ref().map(|words| printable(words));
+    let from = attempt.started_from.as_ref();
+    let from = from.map(|saved| format!("started from {}", state(saved)));
+    let newest = attempt.saved.as_ref();
+    let newest = newest.map(|saved| format!("has saved {}", state(saved)));
+    let problem = attempt.checkpoint_problem.as_deref().map(printable);
+    let since = attempt.suspended_since;
+    let suspended = since.map(|at| format!("suspended since {}", when::relative(at, now)));
+
+    let words = attempt.words.as_deref().map(printable);
     let progress = match (attempt.progress, words) {
         (Some(part), Some(words)) if !words.is_empty() => {
             Some(format!("{:.0} % done: {words}", 100.0 * part))

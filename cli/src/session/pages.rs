@@ -174,6 +174,7 @@ impl<T, A: Answerer> PagedList<T, A> {
     ) -> Result<Vec<T>, Failure> {
         let mut left = self.rest.clone();
         left.extend(self.left_of_now());
+
         match self.next().await {
             Err(failure) if failure.is_away() => {
                 self.master = again.await?;
