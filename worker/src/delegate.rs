@@ -161,8 +161,8 @@ impl Delegate {
         let lock = lock::take(dir).await?;
         let (tell, inputs) = unbounded_channel();
         let (current, master) = watch::channel(None);
-        let blobs = Arc::new(Blobs::open(&dir.join("spool").join("blobs"))?);
-        let spool = Spool::open(&dir.join("spool"), Arc::clone(&blobs));
+        let spool = Spool::open(&dir.join("spool"))?;
+        let blobs = spool.blobs();
 
         let peers = Arc::new(InputPeers::new(&Config {
             share_inputs: false,
@@ -183,7 +183,7 @@ impl Delegate {
             lock,
             dir: dir.to_owned(),
             identity,
-            spool: spool.map_err(WorkerError::Spool)?,
+            spool,
             peers,
             current,
             desk: desk.clone(),

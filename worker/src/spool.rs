@@ -2,7 +2,8 @@
 //! they are acknowledged.
 //!
 //! It is an append-only log of records, each with its length and checksum; a torn tail is ignored,
-//! and a damaged record before valid ones costs only itself.
+//! and a damaged record before valid ones costs only itself. The first one says how the others are
+//! laid out: those of another version of the program are put aside.
 //! The blobs that a record names were durable before the record ([`blobs`]). Many completions share
 //! one write and one sync ([`writer`]). Acknowledgements are not recorded: the master discards a
 //! completion that is delivered twice after a crash.
@@ -26,8 +27,13 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use blobs::Blobs;
-use medium::{LogFile, Medium};
+use medium::{LOG, LogFile, Medium};
 
+use crate::error::WorkerError;
+
+/// The first record, with the version of the layout of the others, which each change of theirs raises. Logs from before
+/// there was one are of version 1.
+const MARK: &[u8] = b"deskgrid spool 1";
 /// The size of a record's head in bytes: its length and its checksum.
 const HEAD: usize = 4 + 8;
 /// The longest record, in bytes; a longer one is not the spool's.
@@ -81,9 +87,17 @@ pub(crate) struct Spool<S = BlobStore> {
 }
 
 impl Spool {
-    /// Opens the log in `dir`, or begins one. Removes blobs that no record names.
-    pub(crate) fn open(dir: &Path, blobs: Arc<Blobs>) -> io::Result<Self> {
-        Self::on(Box::new(LogFile::open(dir)?), blobs)
+    /// Opens the log in `dir` and the blobs beside it, or begins them. Removes blobs that no record names.
+    pub(crate) fn open(dir: &Path) -> Result<Self, WorkerError> {
+        put_aside_unknown(dir).map_err(WorkerError::Spool)?;
+        let blobs = Arc::new(Blobs::open(&dir.join("blobs"))?);
+        let log = LogFile::open(dir).map_err(WorkerError::Spool)?;
+        Self::on(Box::new(log), blobs).map_err(WorkerError::Spool)
+    }
+
+    /// Returns the store of its blobs.
+    pub(crate) fn blobs(&self) -> Arc<Blobs> {
+        Arc::clone(&self.blobs)
     }
 }
 
@@ -114,7 +128,7 @@ impl<S: Contents> Spool<S> {
         &mut self,
         new: impl Iterator<Item = (&'a Completion, HostMoment)>,
     ) -> io::Result<()> {
-        let mut bytes = Vec::new();
+        let mut bytes = if self.length == 0 { mark() } else { Vec::new() };
         let mut entries = Vec::new();
         for (completion, ended) in new {
             let start = bytes.len();
@@ -202,7 +216,8 @@ impl<S: Contents> Spool<S> {
 
     fn record_of(&self, entry: &SpoolEntry) -> io::Result<SpoolRecord> {
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, "its record is damaged");
-        decode(&self.bytes_of(entry)?).ok_or_else(damaged)
+        let (record, _) = first_record(&self.bytes_of(entry)?).ok_or_else(damaged)?;
+        Ok(record)
     }
 
     fn bytes_of(&self, entry: &SpoolEntry) -> io::Result<Vec<u8>> {
@@ -223,6 +238,10 @@ impl<S: Contents> Spool<S> {
     /// off; a damaged record before valid ones is passed over.
     fn replay(&mut self) -> io::Result<()> {
         let bytes = self.log.read()?;
+        if first_payload(&bytes) == Some(MARK) {
+            self.length = (HEAD + MARK.len()) as u64;
+        }
+
         loop {
             let rest = &bytes[self.length as usize..];
             if let Some((record, length)) = first_record(rest) {
@@ -274,7 +293,8 @@ impl<S: Contents> Spool<S> {
 
     /// Writes the live records into a new log, which replaces the old one.
     fn compact(&mut self) -> io::Result<()> {
-        let mut bytes = Vec::new();
+        let none = self.live.is_empty();
+        let mut bytes = if none { Vec::new() } else { mark() };
         let mut offsets = Vec::with_capacity(self.live.len());
         for entry in self.live.values() {
             offsets.push(bytes.len() as u64);
@@ -312,26 +332,42 @@ fn encode(completion: &Completion, ended: HostMoment, mut bytes: Vec<u8>) -> io:
     let start = bytes.len();
     bytes.extend_from_slice(&[0; HEAD]);
 
-    let mut bytes =
+    let bytes =
         postcard::to_extend(&Borrowed { ended, completion }, bytes).map_err(io::Error::other)?;
+    Ok(seal(bytes, start))
+}
 
+/// Makes the first record of a log.
+fn mark() -> Vec<u8> {
+    seal([&[0; HEAD][..], MARK].concat(), 0)
+}
+
+/// Fills in the head of the record that goes from `start` to the end of `bytes`.
+fn seal(mut bytes: Vec<u8>, start: usize) -> Vec<u8> {
     let payload = &bytes[start + HEAD..];
     let length = (payload.len() as u32).to_le_bytes();
     let sum = checksum(payload);
 
     bytes[start..start + 4].copy_from_slice(&length);
     bytes[start + 4..start + HEAD].copy_from_slice(&sum);
-    Ok(bytes)
+    bytes
 }
 
 /// Decodes the record at the beginning of `bytes`, and returns it with its length.
 fn first_record(bytes: &[u8]) -> Option<(SpoolRecord, usize)> {
+    let payload = first_payload(bytes)?;
+    let record = postcard::from_bytes(payload).ok()?;
+    Some((record, HEAD + payload.len()))
+}
+
+/// Returns the payload of the record at the beginning of `bytes`, if it is whole.
+fn first_payload(bytes: &[u8]) -> Option<&[u8]> {
     let length = u32::from_le_bytes(*bytes.first_chunk()?) as usize;
-    let whole = HEAD + length;
     if length > MAX_RECORD {
         return None;
     }
-    Some((decode(bytes.get(..whole)?)?, whole))
+    let payload = bytes.get(HEAD..HEAD + length)?;
+    (bytes.get(4..HEAD)? == checksum(payload)).then_some(payload)
 }
 
 /// Returns the length of the damaged records at the beginning of `bytes`, if a valid one follows
@@ -370,10 +406,30 @@ fn lost(attempt: AttemptId, error: &io::Error) -> Completion {
     }
 }
 
-/// Decodes the record that is exactly these bytes.
-fn decode(bytes: &[u8]) -> Option<SpoolRecord> {
-    let payload = bytes.get(HEAD..)?;
-    (bytes.get(4..HEAD)? == checksum(payload)).then(|| postcard::from_bytes(payload).ok())?
+/// Puts `dir` aside if its log begins with a whole record that this program cannot read: another version of it has left
+/// results there.
+fn put_aside_unknown(dir: &Path) -> io::Result<()> {
+    // One that cannot be read at all is an error of whoever opens it.
+    let Ok(log) = std::fs::read(dir.join(LOG)) else {
+        return Ok(());
+    };
+    let first = first_payload(&log);
+    if first.is_none_or(|first| first == MARK || first_record(&log).is_some()) {
+        return Ok(());
+    }
+
+    let mut places = (1..).map(|number: u32| dir.with_extension(format!("unknown-{number}")));
+    let free = places.find(|place| !place.exists());
+    let aside = free.ok_or(io::ErrorKind::AlreadyExists)?;
+    std::fs::rename(dir, &aside)?;
+
+    tracing::error!(
+        dir = %dir.display(),
+        aside = %aside.display(),
+        "another version of the program has kept finished results that this one cannot read: they were put aside. To have \
+         them delivered, stop the worker, put them back in the place of the directory, and run that version"
+    );
+    Ok(())
 }
 
 #[cfg(test)]

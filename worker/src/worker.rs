@@ -49,7 +49,6 @@ use crate::record::Look;
 use crate::record::book::{Book, DueIntervals};
 use crate::session::{self, SessionEvent, Uplink};
 use crate::share::{Gauge, UpTime};
-use crate::spool::blobs::Blobs;
 use crate::spool::writer::{self, SpoolRequest, SpoolThread, Spooled};
 use crate::spool::{HostMoment, Spool};
 use crate::{facts, lock};
@@ -116,8 +115,8 @@ pub async fn run(
     let (force, launcher, traces) = InForce::settle(&dir, &own).await?;
     force.announce();
 
-    let blobs = Arc::new(Blobs::open(&dir.join("spool").join("blobs"))?);
-    let spool = Spool::open(&dir.join("spool"), Arc::clone(&blobs)).map_err(WorkerError::Spool)?;
+    let spool = Spool::open(&dir.join("spool"))?;
+    let blobs = spool.blobs();
     let (mut facts, room) = facts::of_host(&identity.link.name, &own).await;
     let mut site = SiteKeeper::open(&dir, &own, room, &tell);
     let (config, cache_bytes) = site.bound(&dir, &mut facts);

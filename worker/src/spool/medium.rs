@@ -10,6 +10,9 @@ use link::files::sync_dir;
 
 use crate::os::files;
 
+/// The log, in the spool's directory.
+pub(crate) const LOG: &str = "log";
+
 /// Bytes that can be made durable.
 pub trait Medium: Debug + Send {
     /// Returns all bytes.
@@ -57,10 +60,10 @@ pub(crate) struct LogFile {
 }
 
 impl LogFile {
-    /// Opens or creates the file `log` in `dir`, and creates `dir` if it is missing.
+    /// Opens or creates the file [`LOG`] in `dir`, and creates `dir` if it is missing.
     pub(crate) fn open(dir: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(dir)?;
-        let path = dir.join("log");
+        let path = dir.join(LOG);
         let file = OpenOptions::new()
             .read(true)
             .write(true)

@@ -42,7 +42,7 @@ fn moment(at: u64) -> HostMoment {
 }
 
 fn open(dir: &Path) -> Spool {
-    Spool::open(dir, Arc::new(Blobs::open(&dir.join("blobs")).unwrap())).unwrap()
+    Spool::open(dir).unwrap()
 }
 
 fn ids(spool: &Spool) -> Vec<u32> {
@@ -132,8 +132,10 @@ fn damaged_records_cost_none_behind_them() {
         assert_eq!(ids(&open(dir.path())), left);
         left
     };
-    assert_eq!(left_after(&[HEAD + 3]), [2, 3, 4, 5]);
-    assert_eq!(left_after(&[5]), [2, 3, 4, 5], "in its checksum");
+    let first = mark().len();
+    assert_eq!(left_after(&[HEAD + 3]), [1, 2, 3, 4, 5], "in the mark");
+    assert_eq!(left_after(&[first + HEAD + 3]), [2, 3, 4, 5]);
+    assert_eq!(left_after(&[first + 5]), [2, 3, 4, 5], "in its checksum");
     assert_eq!(left_after(&[ends[0] - 1, ends[1] - 1]), [3, 4, 5]);
     assert_eq!(left_after(&[ends[2] - 1]), [1, 2, 4, 5]);
     assert_eq!(left_after(&[ends[4] - 1]), [1, 2, 3, 4]);
@@ -147,7 +149,7 @@ fn of_a_record_damaged_meanwhile_the_master_hears_that_it_is_lost() {
     append(&mut spool, &three, moment(1));
 
     let mut bytes = std::fs::read(dir.path().join("log")).unwrap();
-    bytes[HEAD + 3] ^= 1;
+    bytes[mark().len() + HEAD + 3] ^= 1;
     std::fs::write(dir.path().join("log"), &bytes).unwrap();
     let read = spool.read(&[1, 2, 3].map(attempt), moment(1));
     let outcomes: Vec<_> = read.iter().map(|one| &one.completion.outcome).collect();
@@ -163,6 +165,60 @@ fn of_a_record_damaged_meanwhile_the_master_hears_that_it_is_lost() {
         "{outcomes:?}"
     );
     assert_eq!(read[0].completion.attempt, attempt(1));
+}
+
+#[test]
+fn a_record_of_version_1_reads_as_it_was_written_with_the_mark_and_without_it() {
+    // If this fails the layout has changed: raise the version in `MARK`, and write down the new bytes.
+    let ended = [&[1, 16][..], &[0; 15], &[9, 1]].concat();
+    let attempt_1 = [1, 1, 1, 1];
+    let payload = [
+        &ended[..],
+        &attempt_1,
+        &[1, 2, 5, 0, 3],
+        &[0, 1, 7, 0],
+        &[0, 0, 0],
+        &[0, 0, 0],
+    ];
+    let record = seal([vec![0; HEAD], payload.concat()].concat(), 0);
+
+    for log in [record.clone(), [mark(), record].concat()] {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(LOG), log).unwrap();
+        let read = open(dir.path()).read(&[attempt(1)], moment(1));
+        let written = Delivery {
+            completion: completion(1, vec![]),
+            ago: Span::ZERO,
+        };
+        assert_eq!(read, [written]);
+    }
+}
+
+#[test]
+fn results_of_another_version_are_put_aside_with_their_blobs_and_new_ones_are_kept() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("spool");
+    let mut spool = open(&dir);
+    let left = output(&spool, home.path(), b"left");
+    append(&mut spool, &[completion(1, vec![left.clone()])], moment(1));
+    drop(spool);
+
+    let record = |payload: &[u8]| seal([&[0; HEAD][..], payload].concat(), 0);
+    let ours = std::fs::read(dir.join(LOG)).unwrap();
+    let newer = [&record(b"deskgrid spool 2")[..], &ours[mark().len()..]].concat();
+    for (number, theirs) in [(1, newer), (2, record(b"\xffolder"))] {
+        std::fs::write(dir.join(LOG), &theirs).unwrap();
+        let mut spool = open(&dir);
+        assert_eq!(ids(&spool), [0u32; 0]);
+        append(&mut spool, &[completion(7, vec![])], moment(1));
+        drop(spool);
+        assert_eq!(ids(&open(&dir)), [7]);
+
+        let aside = home.path().join(format!("spool.unknown-{number}"));
+        assert_eq!(std::fs::read(aside.join(LOG)).unwrap(), theirs);
+        let kept = Blobs::open(&aside.join("blobs")).unwrap().has(&left.blob);
+        assert_eq!(kept, number == 1);
+    }
 }
 
 #[test]
