@@ -222,6 +222,12 @@ impl InputPeers {
         self.news.send_replace(());
     }
 
+    /// Forgets the tickets of a session that has ended, which the master can take back no more. What is being sent goes on,
+    /// for as long as its ticket gives it: where another master takes over, no transfer of the fleet breaks off.
+    pub(crate) fn forget_tickets(&self) {
+        self.lock().tickets.clear();
+    }
+
     /// Returns, for the owner, whether inputs are passed on, or the reason why not.
     pub(crate) fn state(&self) -> String {
         let inner = self.lock();
@@ -573,7 +579,33 @@ async fn next_of<Q>(question: impl Future<Output = Q>, answers: &mut JoinSet<()>
 mod tests {
     use std::future::pending;
 
+    use common::content::BlobHash;
+    use common::{BlobRef, Span};
+
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_ticket_holds_no_longer_than_the_session_in_which_it_came() {
+        let peers = InputPeers::new(&Config::default());
+        peers.lend(true);
+        let guest = [1; 32];
+        let ticket = |number| PeerTicket {
+            number,
+            blob: BlobRef {
+                hash: BlobHash([2; 32]),
+                size: 9,
+            },
+            fetcher: guest,
+            life: Span::from_secs(600),
+        };
+
+        peers.expect(ticket(1));
+        peers.expect(ticket(2));
+        assert_eq!(peers.redeem(guest, 1).await, Some(ticket(1)));
+        peers.forget_tickets();
+        assert_eq!(peers.redeem(guest, 2).await, None);
+        assert!(peers.lock().may_send(1), "what is being sent goes on");
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_guest_is_left_once_it_asks_nothing_and_has_what_it_asked_for() {

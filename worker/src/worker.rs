@@ -611,6 +611,7 @@ impl Shell {
                 self.uplink = None;
                 self.awaited = OwedAnswer::NoMaster;
                 self.lent = ReportedLoan::NoMaster;
+                self.peers.forget_tickets();
                 self.tell(Told::Down, outputs);
             }
             SessionEvent::Out(why) => self.out = Some(why),
