@@ -706,6 +706,17 @@ impl Sources {
         Some((self.end(number)?.source?, number))
     }
 
+    /// Returns the contents that come to a host from others, each with its ticket.
+    pub(crate) fn coming_to(&self, fetcher: HostId) -> Vec<(BlobHash, u64)> {
+        let member = self.hosts.get(&fetcher);
+        let mut fetches = member.map_or_else(BTreeMap::new, |of| of.fetches.clone());
+        fetches.retain(|_, number| {
+            let transfer = self.transfers.get(&*number);
+            transfer.is_some_and(|transfer| transfer.source.is_some())
+        });
+        fetches.into_iter().collect()
+    }
+
     /// Takes note of the time: ends transfers that have taken too long and of which nobody has said how
     /// they went, keeps places no more for who does not look, and names sources again that were not to be
     /// named until now.
@@ -794,8 +805,8 @@ impl Sources {
         busy.max(best.map(|(until, _)| until))
     }
 
-    /// Gives up a transfer that was only just begun. Returns its ticket, with its source, if a host was
-    /// to send it.
+    /// Gives up a transfer that was only just begun, or is of no use any more. Returns its ticket, with its
+    /// source, if a host was to send it.
     pub(crate) fn give_up(&mut self, number: u64) -> Option<(HostId, u64)> {
         let transfer = self.end(number)?;
         Some((transfer.source?, number))

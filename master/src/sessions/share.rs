@@ -210,6 +210,21 @@ pub(super) fn hear(
     None
 }
 
+/// Frees the places of transfers from other hosts that no attempt of this host needs any more: it breaks them off, and
+/// nobody says so.
+pub(super) async fn let_go(state: &SessionContext, host: HostId) -> Result<(), LinkError> {
+    let coming = state.shared.change(|inner| inner.book.coming_to(host));
+    for (hash, number) in coming {
+        if !needs(state, host, hash).await? {
+            state.shared.change(|inner| {
+                let over = inner.book.give_up(number);
+                inner.take_back(over);
+            });
+        }
+    }
+    Ok(())
+}
+
 /// Counts bytes of content that workers were sent.
 fn sent(bytes: u64, by: &'static str) {
     metrics::counter!(numbers::SENT, "by" => by).increment(bytes);

@@ -1,12 +1,13 @@
 //! Hosts that pass inputs on, and mean it ill: sources that lie, stall, vanish or are somebody
 //! else, and fetchers whose ticket or certificate is not theirs.
 
+use common::attempt::Stream;
 use common::host::{HostFacts, OwnerState};
 use common::wire::Versions;
 use common::wire::peer::{PeerSource, SharingOffer};
 use common::wire::stream::GetReply;
-use common::wire::worker::{ToMaster, ToWorker};
-use common::{BlobRef, Speed};
+use common::wire::worker::{Delivery, ToMaster, ToWorker};
+use common::{BlobRef, Completion, Outcome, Span, Speed};
 use link::peer::{PeerDoor, PeerPapers};
 use link::{BlobStore, Channel};
 
@@ -359,6 +360,70 @@ fn a_revoked_host_gets_nothing_more_from_others_whatever_it_has_begun() {
     ));
     let again = again.expect_err("its ticket holds no more").to_string();
     assert!(again.contains("no ticket of the master's"), "{again}");
+}
+
+#[test]
+fn who_has_broken_off_a_fetch_keeps_no_place_at_its_source() {
+    let mut grid = Grid::with_master("peer_fan_out = 1\n");
+    let real = "labels = [\"real\"]\n";
+    grid.worker("real").config(real).dedicated().start();
+    let hostile = Hostile::of(grid);
+    let input = large(&hostile.grid, "input", BYTES);
+    let submit = |label| {
+        let words = ["--needs", label, "--input", &input, "--", "true"];
+        hostile.grid.submit(words)
+    };
+    let had = submit("label=real");
+    hostile.grid.deskgrid(["job", "wait", &had]).expect_code(0);
+    let (path, _) = input.rsplit_once(':').expect("a name");
+    let blob = link::content::hash_file(std::path::Path::new(path)).expect("the input");
+
+    let mut first = hostile.fake("first");
+    let mut second = hostile.fake("second");
+    let job = submit("label=first");
+    submit("label=second");
+    let assigned = |fake: &mut Fake| {
+        hostile.hears(fake, |message| match message {
+            ToWorker::Assign(all) => Some(all[0].attempt),
+            _ => None,
+        })
+    };
+    let attempt = assigned(&mut first);
+    assigned(&mut second);
+    let sent = hostile.is_sent(&first, blob);
+    assert!(matches!(sent, GetReply::At(_)), "{sent:?}");
+
+    // Its attempt is cancelled before it has asked the source.
+    hostile
+        .grid
+        .deskgrid(["job", "cancel", &job])
+        .expect_code(0);
+    let stopped = Completion {
+        attempt,
+        outcome: Outcome::Stopped,
+        ran: Span::ZERO,
+        suspended: Span::ZERO,
+        cpu: Span::ZERO,
+        stdout: Stream::default(),
+        stderr: Stream::default(),
+        outputs: Vec::new(),
+        warnings: Vec::new(),
+        confined: None,
+    };
+    let delivered = ToMaster::Delivered(vec![Delivery {
+        completion: stopped,
+        ago: Span::ZERO,
+    }]);
+    // The second time shows that the first was seen to.
+    for _ in 0..2 {
+        let said = first.control.tx.send(&delivered);
+        hostile.now(said).expect("it listens");
+        hostile.hears(&mut first, |message| {
+            matches!(message, ToWorker::Acknowledged(_)).then_some(())
+        });
+    }
+    let sent = hostile.is_sent(&second, blob);
+    assert!(matches!(sent, GetReply::At(_)), "{sent:?}");
 }
 
 #[test]
