@@ -18,9 +18,11 @@ use crate::store::{AttemptRow, Disclosure, Reader, SettledRow, StoreError};
 
 /// The most tasks that are read at a time.
 const PORTION: u32 = 2_000;
-/// The bytes of results, as the store has them, beyond which no further task is read in the same portion.
-/// In memory they take about twice as much.
+/// The bytes of attempts and their results, as the store has them, beyond which no further task is
+/// read in the same portion. In memory they take about twice as much.
 const RESULTS: u64 = 4 << 20;
+/// About the bytes that each attempt takes beside its result.
+const ROW: u64 = 512;
 /// The attempts that are read at a time of a task whose attempts have left more than that.
 const NUMBERS: u32 = 16;
 /// The bytes of outputs at which a message is full, far below the frame limit.
@@ -80,7 +82,7 @@ impl KeptOfResults {
     }
 }
 
-/// Reads the attempts of `tasks` up to those that have left so much that the portion is full.
+/// Reads the attempts of `tasks` up to those that are so many, or have left so much, that the portion is full.
 pub(super) fn read_portion(
     reader: &Reader,
     job: JobId,
@@ -95,7 +97,7 @@ pub(super) fn read_portion(
     let mut bytes = 0;
     let mut asked = sizes.iter().filter(|size| tasks.contains(size.task));
     let beyond = asked.find(|size| {
-        bytes += size.bytes;
+        bytes += size.bytes + u64::from(size.attempts) * ROW;
         bytes > RESULTS
     });
 
@@ -505,6 +507,25 @@ mod tests {
             seen.extend(outputs.iter().map(|output| output.attempt.task.index));
         }
         assert_eq!(seen, (1..=50).collect::<Vec<u32>>());
+    }
+
+    #[test]
+    fn of_attempts_that_left_nothing_only_so_many_are_read_at_once() {
+        let (dir, reader, mut listing) = failed(30, 0);
+        let mut store = Writer::open(dir.path()).unwrap();
+        for index in 1..=30 {
+            for number in 1..=400 {
+                start(&mut store, attempt(listing.job(), index, number));
+            }
+        }
+        store.commit().unwrap();
+
+        let all = portions(&reader, &mut listing, KeptOfResults::Words);
+        let rows =
+            |portion: &ListedPortion| -> usize { portion.attempts.values().map(Vec::len).sum() };
+        let rows: Vec<u64> = all.iter().map(|portion| rows(portion) as u64).collect();
+        assert_eq!(rows.iter().sum::<u64>(), 30 * 400);
+        assert!(rows.iter().all(|rows| rows * ROW <= RESULTS), "{rows:?}");
     }
 
     #[test]
