@@ -270,7 +270,10 @@ async fn content_of_state(
 
 /// Returns the content of a saved state: this list of files and what it names. The files of one whose list is
 /// damaged or gone are of no use.
-fn listed_content(blobs: &ContentPlace, list: BlobRef) -> std::io::Result<BTreeSet<BlobHash>> {
+pub(crate) fn listed_content(
+    blobs: &ContentPlace,
+    list: BlobRef,
+) -> std::io::Result<BTreeSet<BlobHash>> {
     let mut content = BTreeSet::from([list.hash]);
     if blobs.local().verify(&list)?
         && let Ok(read) = read_list(blobs, list)
@@ -284,13 +287,12 @@ fn listed_content(blobs: &ContentPlace, list: BlobRef) -> std::io::Result<BTreeS
 mod tests {
     use common::Time;
     use common::checkpoint::Saved;
-    use common::manifest::{ListedFile, Manifest};
     use common::view::AttemptState;
     use link::BlobStore;
 
     use super::*;
     use crate::store::Writer;
-    use crate::store::tests::{add_job_with, attempt, spec, start};
+    use crate::store::tests::{add_job_with, attempt, spec, start, state};
 
     #[tokio::test(start_paused = true)]
     async fn a_sweep_comes_within_an_hour_however_long_content_is_kept() {
@@ -323,22 +325,6 @@ mod tests {
         store.commit().unwrap();
         assert_eq!(found(Duration::ZERO), [left_over]);
         assert_eq!(found(Duration::from_secs(3_600)), []);
-    }
-
-    /// A state of attempt 1 with one file, at the master, and that file.
-    fn state(files: &BlobStore, sequence: u32) -> (Saved, BlobRef) {
-        let file = files.add_reader(&sequence.to_le_bytes()[..]).unwrap();
-        let listed = vec![ListedFile::new("step".parse().unwrap(), file)];
-        let list = Manifest::from(listed).to_bytes().unwrap();
-        let saved = Saved {
-            number: 1,
-            sequence,
-            taken: Time(u64::from(sequence)),
-            files: 1,
-            bytes: file.size,
-            manifest: files.add_reader(&list[..]).unwrap(),
-        };
-        (saved, file)
     }
 
     #[test]

@@ -169,7 +169,8 @@ fn write(
     end.look()?;
 
     let (db, _) = store::open_to_look(snapshot)?;
-    let named = store::named(&db)?;
+    let mut named = store::named(&db)?;
+    places.add_states(&mut named, store::earlier_starts(&db)?)?;
     let place = places.bucket();
     let (content, missing) = match place {
         Some(_) => (

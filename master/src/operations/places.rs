@@ -1,16 +1,20 @@
 //! Finds where the store and the content of a master are, from its directory and the settings that it is
 //! started with.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use common::BlobRef;
 use common::content::BlobHash;
+use link::{BlobStore, Contents, LinkError};
 
 use super::source::Item;
 use super::{HOME, OperationError, STORE, source};
 use crate::clock::Clock;
-use crate::content_place::{BucketPlace, ContentSetting};
+use crate::content_place::{BucketPlace, ContentPlace, ContentSetting};
 use crate::database::{self, WantedStore};
 use crate::store::{Database, Reader};
+use crate::sweep::listed_content;
 use crate::{Accept, Config, MasterError};
 
 /// The places of a master's store and content.
@@ -99,11 +103,26 @@ impl MasterPlaces {
         }
     }
 
-    /// The files of content that a store names, and the hashes of the missing ones; none for a bucket.
-    pub(super) fn content(
+    /// Adds the content of saved states, of which these are the lists of files, to what a store names. Nothing can start from
+    /// one whose list is gone. None for a bucket.
+    pub(super) fn add_states(
         &self,
-        named: &std::collections::BTreeSet<BlobHash>,
-    ) -> (Vec<Item>, Vec<BlobHash>) {
+        named: &mut BTreeSet<BlobHash>,
+        lists: BTreeSet<BlobRef>,
+    ) -> Result<(), LinkError> {
+        let Some(dir) = self.directory().filter(|_| !lists.is_empty()) else {
+            return Ok(());
+        };
+        let files = ContentPlace::Directory(BlobStore::open(dir)?);
+        for list in lists.into_iter().filter(|list| files.has(list)) {
+            let content = listed_content(&files, list);
+            named.extend(content.map_err(LinkError::file("cannot read", dir))?);
+        }
+        Ok(())
+    }
+
+    /// The files of content that a store names, and the hashes of the missing ones; none for a bucket.
+    pub(super) fn content(&self, named: &BTreeSet<BlobHash>) -> (Vec<Item>, Vec<BlobHash>) {
         let dir = self.directory();
         dir.map_or_else(Default::default, |dir| source::content(dir, named))
     }

@@ -5,15 +5,17 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use common::checkpoint::Saved;
 use common::job::{CommandSpec, Input, InputKind, InputSource, Rules, Work};
 use common::token::Role;
-use common::{BlobRef, IdSet, Incarnation, JobSpec, RequestId, TaskSet, Time};
+use common::{BlobRef, IdSet, Incarnation, JobId, JobSpec, RequestId, TaskSet, Time};
 use link::BlobStore;
 use uuid::Uuid;
 
 use super::{BreakOff, HOME, OperationError, SweepHold, archive};
 use crate::Config;
 use crate::authority::Authority;
+use crate::store::tests::{attempt, start, state};
 use crate::store::{NewJob, NewToken, Redeemed, Writer};
 
 fn backup(dir: &Path, target: &Path) -> Result<super::BackedUp, OperationError> {
@@ -181,6 +183,43 @@ fn a_backup_in_either_shape_is_restored_with_all_that_was_committed_and_nothing_
             fs::read(home.join("ca.der")).unwrap(),
             fs::read(place.home().join("ca.der")).unwrap()
         );
+    }
+}
+
+#[test]
+fn a_state_from_which_a_running_attempt_is_to_start_comes_back_from_a_backup() {
+    let place = Place::new();
+    let files = BlobStore::open(&place.home().join("content")).unwrap();
+    let mut store = Writer::open(&place.home()).unwrap();
+    let any = common::wire::enrol::WantedRole::Any;
+    let joined = store.redeem(1, [7; 32], "desk-1", [1; 32], any, Time(9));
+    assert!(matches!(joined, Ok(Redeemed::Peer(_))));
+
+    let [first, copy] = [1, 2].map(|number| attempt(JobId(1), 1, number));
+    let states = [1, 2, 3].map(|sequence| state(&files, sequence));
+    start(&mut store, first);
+    for (saved, file) in &states {
+        store.keep_checkpoint(first, saved, &[file.hash]).unwrap();
+        if saved.sequence == 2 {
+            start(&mut store, copy);
+            store.starts_from(copy, saved).unwrap();
+        }
+    }
+    store.commit().unwrap();
+    drop(store);
+
+    for target in ["monday", "monday.tar"] {
+        let done = backup(&place.state(), &place.at(target)).unwrap();
+        assert_eq!(done.faults, Vec::<String>::new(), "{target}");
+        let elsewhere = place.at(&format!("{target} restored"));
+        let restored = restore(&place.at(target), &elsewhere).unwrap();
+        assert_eq!(restored.faults, Vec::<String>::new(), "{target}");
+
+        let back = BlobStore::open(&elsewhere.join("master/content")).unwrap();
+        let is_back =
+            |(saved, file): &(Saved, BlobRef)| [back.has(&saved.manifest), back.has(file)];
+        let found: Vec<[bool; 2]> = states.iter().map(is_back).collect();
+        assert_eq!(found, [[false; 2], [true; 2], [true; 2]], "{target}");
     }
 }
 

@@ -7,6 +7,7 @@ use common::checkpoint::Saved;
 use common::content::BlobHash;
 use common::{AttemptId, BlobRef, HostId, IdSet, JobId, TaskId};
 
+use super::db::Db;
 use super::reader::Reader;
 use super::value::values;
 use super::writer::Writer;
@@ -187,24 +188,23 @@ impl Writer {
     }
 }
 
+/// Returns the lists of files of checkpoints from which attempts were to start that have neither ended nor
+/// saved one of their own, where their tasks continue from later ones: `checkpoint_blob` has their content
+/// no more. An attempt that has saved one has read the one that it started from.
+pub(crate) fn earlier_starts(db: &Db) -> Result<BTreeSet<BlobRef>, StoreError> {
+    let sql = "SELECT attempt.started_from FROM checkpoint
+         JOIN attempt ON attempt.job = checkpoint.job AND attempt.task = checkpoint.task
+         WHERE attempt.ended IS NULL AND attempt.saved IS NULL
+             AND attempt.started_from <> checkpoint.saved";
+    db.all(sql, &[], |row| {
+        let bytes: Vec<u8> = row.get(0)?;
+        Ok(from_postcard::<Saved>(&bytes)?.manifest)
+    })
+}
+
 impl Reader {
-    /// Returns the lists of files of checkpoints from which attempts were to start that have neither ended nor
-    /// saved one of their own, where their tasks continue from later ones: `checkpoint_blob` has their content
-    /// no more. An attempt that has saved one has read the one that it started from.
+    /// Returns what [`earlier_starts`] finds.
     pub(crate) fn earlier_starts(&self) -> Result<BTreeSet<BlobRef>, StoreError> {
-        let sql = "SELECT attempt.started_from FROM checkpoint
-             JOIN attempt ON attempt.job = checkpoint.job AND attempt.task = checkpoint.task
-             WHERE attempt.ended IS NULL AND attempt.saved IS NULL
-                 AND attempt.started_from <> checkpoint.saved";
-        let mut lists = BTreeSet::new();
-        self.with(|db| {
-            db.each(sql, &[], |row| {
-                let bytes: Vec<u8> = row.get(0)?;
-                let saved: Saved = from_postcard(&bytes)?;
-                lists.insert(saved.manifest);
-                Ok(())
-            })
-        })?;
-        Ok(lists)
+        self.with(earlier_starts)
     }
 }

@@ -57,6 +57,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 pub(crate) use audit::AuditEntry;
+pub(crate) use checkpoints::earlier_starts;
 pub(crate) use copies::TakenUp;
 use copies::seconds_of_era;
 pub(crate) use events::EventRow;

@@ -9,11 +9,13 @@ use common::checkpoint::Saved;
 use common::content::BlobHash;
 use common::host::{OwnerState, YieldReason};
 use common::job::{CommandSpec, Rules, Work};
+use common::manifest::{ListedFile, Manifest};
 use common::view::{AttemptState, TaskState};
 use common::{
     AttemptId, BlobRef, Completion, Content, HostId, IdSet, Incarnation, JobId, JobSpec, Ranks,
     RequestId, Span, TaskId, TaskSet, Time,
 };
+use link::BlobStore;
 
 use super::uploads::LEAST_COUNTED;
 use super::{NewAddition, NewAttempt, NewJob, Promised, Reader, StoreError, Writer};
@@ -121,6 +123,22 @@ pub(crate) fn start(store: &mut Writer, attempt: AttemptId) {
             why: "first",
         })
         .unwrap();
+}
+
+/// A state of attempt 1 with one file, at the master, and that file.
+pub(crate) fn state(files: &BlobStore, sequence: u32) -> (Saved, BlobRef) {
+    let file = files.add_reader(&sequence.to_le_bytes()[..]).unwrap();
+    let listed = vec![ListedFile::new("step".parse().unwrap(), file)];
+    let list = Manifest::from(listed).to_bytes().unwrap();
+    let saved = Saved {
+        number: 1,
+        sequence,
+        taken: Time(u64::from(sequence)),
+        files: 1,
+        bytes: file.size,
+        manifest: files.add_reader(&list[..]).unwrap(),
+    };
+    (saved, file)
 }
 
 pub(crate) fn completion(attempt: AttemptId, hash: u8) -> Completion {
