@@ -1,8 +1,9 @@
 //! Blame for failures: the task or the host. A retry goes to another host while one could take it.
 //! A host on which a job's tasks fail while they succeed elsewhere gets no more of that job, and
 //! after several jobs it is benched: it gets one task at a time, until one succeeds. A host that gives
-//! back what it gets, loses it each time that it connects anew, or ends it at a limit that cannot have
-//! been reached is benched too, since the same tasks would go to it again at once. Charges to tasks are made in `crate::handlers::attempts`.
+//! back what it gets, loses it each time that it connects anew or that its worker dies, or ends it at a limit that
+//! cannot have been reached is benched too, since the same tasks would go to it again at once. Charges to tasks are made
+//! in `crate::handlers::attempts`.
 
 use crate::state::blame::{Bench, Exclusion, LOOKED_AT};
 

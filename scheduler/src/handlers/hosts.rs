@@ -17,6 +17,12 @@ use crate::state::scheduler::Scheduler;
 /// travel in order on one stream.
 const MISSING_BEATS: u32 = 2;
 
+/// The reasons for benching a host that lists nothing of what it got, whose worker's process went on, or did not.
+const LOSES: &str =
+    "has nothing of what it got each time that it connects anew, though it was up all the time";
+const DIES: &str =
+    "its worker's process has died each time soon after it got tasks: see the worker's log";
+
 impl Scheduler {
     pub(crate) fn on_host_joined(
         &mut self,
@@ -45,8 +51,10 @@ impl Scheduler {
         }
 
         let awaited = host.presence == Presence::Awaited;
-        // A host that was switched off, or whose worker died, has been up for a shorter time than that.
-        let went_on = again && !host.closing;
+        // A host that was switched off, or whose worker was stopped, has been up for a shorter time than that. One whose
+        // worker's process died was up itself.
+        let died = host.how == Parting::Reset && !again;
+        let went_on = (again || died) && !host.closing;
         host.slots = slots;
         host.speed = speed;
         host.presence = Presence::Connected;
@@ -74,8 +82,7 @@ impl Scheduler {
         let loses = went_on && self.has_lost_all(id, held);
         self.reconcile(id, held, true, fx);
         if loses {
-            let why = "has nothing of what it got each time that it connects anew, though it was up all the time";
-            self.note_return(id, why);
+            self.note_return(id, if died { DIES } else { LOSES });
         }
 
         // The last `Begin` may not have reached it.

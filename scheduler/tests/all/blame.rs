@@ -567,7 +567,7 @@ fn a_host_that_loses_what_it_got_each_time_that_it_connects_anew_is_benched() {
 
 #[test]
 fn a_host_that_is_switched_off_and_on_is_not_benched() {
-    for how in [Parting::Silent, Parting::Closed, Parting::Reset] {
+    for how in [Parting::Silent, Parting::Closed] {
         let mut grid = Grid::new(&[BAD]);
         grid.submit(1, 100, 0);
         for _ in 0..5 {
@@ -576,6 +576,34 @@ fn a_host_that_is_switched_off_and_on_is_not_benched() {
         }
         assert_ne!(grid.host_state(BAD), HostState::Benched, "{how:?}");
     }
+}
+
+#[test]
+fn a_host_whose_worker_dies_each_time_soon_after_it_got_a_task_is_benched_until_one_succeeds() {
+    let mut grid = Grid::new(&[BAD]);
+    let job = grid.submit(1, 100, 0);
+    for _ in 0..5 {
+        grid.pass(61_000);
+        grid.connects_anew(Parting::Reset, 0);
+    }
+    assert_ne!(grid.host_state(BAD), HostState::Benched, "it had them long");
+
+    let before = grid.started.len();
+    for _ in 0..3 {
+        assert_ne!(grid.host_state(BAD), HostState::Benched);
+        grid.connects_anew(Parting::Reset, 0);
+    }
+    assert_eq!(grid.host_state(BAD), HostState::Benched);
+    assert_eq!((grid.started.len(), grid.on(BAD)), (before + 2, None));
+    assert_eq!(grid.state(job), JobState::Running);
+    let reason = grid.scheduler.host(BAD).expect("it is there").reason;
+    let reason = reason.unwrap_or_default();
+    assert!(reason.contains("process has died"), "{reason}");
+
+    grid.pass(15_000);
+    grid.send(Event::Tick);
+    grid.ends(BAD, Outcome::Succeeded, 1_000);
+    assert_ne!(grid.host_state(BAD), HostState::Benched);
 }
 
 #[test]
