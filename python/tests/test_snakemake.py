@@ -6,11 +6,15 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import CancelledError
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from world import World, eventually
+
+from deskgrid import TaskFailed
 
 pytest.importorskip("snakemake", reason="Snakemake is not installed")
 
@@ -121,6 +125,30 @@ def test_a_rule_that_fails_shows_its_log(packaged: World, tmp_path: Path) -> Non
     ran = run([*command(packaged), "--show-failed-logs"], workflow(tmp_path / "w", text))
     assert ran.returncode == 1
     assert "because" in ran.stdout and "aloud" in ran.stdout, ran.stdout
+
+
+def test_a_failure_is_reported_where_what_the_job_printed_cannot_be_kept(tmp_path: Path, monkeypatch: Any) -> None:
+    from snakemake_executor_plugin_deskgrid import Executor
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".snakemake").write_text("a file where the logs were to go")
+    warned: list[str] = []
+    reported: list[tuple[str, list[str]]] = []
+    executor: Any = SimpleNamespace(
+        logger=SimpleNamespace(warning=warned.append),
+        report_job_error=lambda info, msg, aux_logs: reported.append((msg, aux_logs)),
+    )
+    job = SimpleNamespace(log=[], benchmark=None, is_group=lambda: False)
+    info: Any = SimpleNamespace(job=job, external_jobid="7")
+    output: Any = SimpleNamespace(save=lambda *args, **more: None, stdout="", stderr="because")
+    failure = TaskFailed("it ended with exit code 7", "7.1")
+    failure.output = output
+
+    Executor._report(executor, info, failure)
+    Executor._report(executor, info, CancelledError())
+    assert "job 7 of the grid" in warned[0] and len(warned) == 1
+    assert "exit code 7" in reported[0][0] and reported[0][1] == []
+    assert "CancelledError" in reported[1][0]
 
 
 def test_an_input_outside_of_the_directory_is_refused(packaged: World, tmp_path: Path) -> None:

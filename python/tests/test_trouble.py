@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -15,7 +16,9 @@ import pytest
 from world import World, eventually, script
 
 import deskgrid
-from deskgrid import Grid, TaskFuture, _results, _session
+from deskgrid import Grid, TaskFuture, _api, _results, _session
+from deskgrid._api import Api
+from deskgrid._gateway import Gateway
 from deskgrid._pack import Store
 from deskgrid._results import Results
 from deskgrid._session import Session
@@ -378,6 +381,57 @@ def test_what_is_called_when_a_call_has_ended_is_waited_for_but_by_itself(monkey
     teller.join()
     assert seen == [True, False]
     session.close()
+
+
+def test_a_callback_that_exits_ends_no_thread_of_the_library(caplog: Any) -> None:
+    session: Any = None
+    future: TaskFuture[int] = TaskFuture(session)
+    told: list[Any] = []
+    future.add_done_callback(lambda _: sys.exit(3))
+    future.add_done_callback(told.append)
+
+    def tell() -> None:
+        future.settle(1, None)
+        told.append("it goes on")
+
+    teller = threading.Thread(target=tell, name=_results.THREADS[1])
+    teller.start()
+    teller.join()
+    assert told == [future, "it goes on"] and future.result() == 1
+    assert "SystemExit" in caplog.text
+    # In a thread of the program's it does what it says.
+    with pytest.raises(SystemExit):
+        future.add_done_callback(lambda _: sys.exit(3))
+
+
+def test_a_command_that_does_not_end_is_ended(tmp_path: Path) -> None:
+    program = tmp_path / "deskgrid"
+    program.write_text("#!/bin/sh\nexec sleep 600\n")
+    program.chmod(0o755)
+    gateway = object.__new__(Gateway)
+    gateway._binary, gateway._dir = str(program), None
+    with pytest.raises(deskgrid.GridUnreachable, match="content send has not ended within") as raised:
+        gateway.command("content", "send", "some", limit=0.5)
+    assert raised.value.passing
+
+
+def test_the_more_is_sent_the_longer_it_may_take(tmp_path: Path, monkeypatch: Any) -> None:
+    limits: list[float] = []
+
+    def command(*args: str, limit: float) -> Any:
+        limits.append(limit)
+        return {"content": [{"blake3": "", "bytes": 0, "parts": []}]}
+
+    gateway = SimpleNamespace(command=command)
+    monkeypatch.setattr(_api, "Gateway", lambda dir: gateway)
+    (tmp_path / "tree" / "below").mkdir(parents=True)
+    for name in ("tree/a", "tree/below/b"):
+        (tmp_path / name).write_bytes(bytes(1 << 20))
+    api = Api(None, 60)
+    api.send_files([str(tmp_path / "not there")])
+    api.send_files([str(tmp_path / "tree/a")])
+    api.send_tree(str(tmp_path / "tree"))
+    assert [limit - limits[0] for limit in limits] == [0, 64, 128]
 
 
 def test_a_forked_process_is_told_to_make_its_own(grid: Grid) -> None:

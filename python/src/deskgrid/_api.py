@@ -38,6 +38,10 @@ PIECE = 1 << 20
 #: How often an answer may break off.
 MOST_ANSWERS = 3
 
+#: The longest time in seconds that sending content may take, beside a second for so many bytes of it.
+SENDING = 600.0
+SLOWEST = 16 << 10
+
 #: How often in a row a transfer may break off before anything new has come.
 MOST_BREAKS = 5
 
@@ -148,22 +152,23 @@ class Api:
 
     def send_files(self, paths: Sequence[str]) -> list[Ref]:
         """Sends files of any size."""
-        return [Ref(sent["blake3"], sent["bytes"]) for sent in self._content(*paths)]
+        return [Ref(sent["blake3"], sent["bytes"]) for sent in self._content(paths)]
 
     def send_tree(self, path: str) -> Json:
         """Sends a directory or archive as a tree; returns what an input has to say of it."""
-        sent = self._content("--tree", path)[0]
+        sent = self._content([path], "--tree")[0]
         return {name: sent[name] for name in ("blake3", "bytes", "parts")}
 
-    def _content(self, *args: str) -> list[Json]:
+    def _content(self, paths: Sequence[str], *options: str) -> list[Json]:
         """Sends content by the command, again until the master has it."""
-        if not args:
+        if not paths:
             return []
+        limit = SENDING + sum(_bytes_at(path) for path in paths) / SLOWEST
         until = time.monotonic() + self.patience
         wait = FIRST_PAUSE
         while True:
             try:
-                answer = self.gateway.command("content", "send", *args)
+                answer = self.gateway.command("content", "send", *options, *paths, limit=limit)
                 break
             except GridUnreachable as failure:
                 if not failure.passing:
@@ -335,6 +340,18 @@ def _copy(response: http.client.HTTPResponse, into: IO[bytes]) -> Exception | No
             # It says how much is left. A connection that ends too early is no error of it.
             return http.client.IncompleteRead(b"", response.length) if response.length else None
         into.write(piece)
+
+
+def _bytes_at(path: str) -> int:
+    """Returns the bytes of a file, or of all files below a directory; what cannot be read has none."""
+    below = [path]
+    if os.path.isdir(path):
+        below = [os.path.join(at, name) for at, _, names in os.walk(path) for name in names]
+    size = 0
+    for file in below:
+        with contextlib.suppress(OSError):
+            size += os.path.getsize(file)
+    return size
 
 
 def _first_id(stream: http.client.HTTPResponse) -> int:

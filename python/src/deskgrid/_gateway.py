@@ -253,24 +253,31 @@ class Gateway:
             else:
                 connection.close()
 
-    def command(self, *args: str) -> dict[str, Any]:
-        """Runs a command that answers with JSON.
+    def command(self, *args: str, limit: float) -> dict[str, Any]:
+        """Runs a command that answers with JSON, for at most `limit` seconds.
 
         Raises:
-            GridUnreachable: The master is away.
+            GridUnreachable: The master is away, or the command has not ended in time.
             Refused: It says no.
         """
         head = [self._binary]
         if self._dir is not None:
             head += ["--dir", self._dir]
-        ran = subprocess.run(
-            [*head, "--output", "json", *args],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            start_new_session=_SESSION,
-            creationflags=_FLAGS,
-        )
+        try:
+            ran = subprocess.run(
+                [*head, "--output", "json", *args],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=False,
+                timeout=limit,
+                start_new_session=_SESSION,
+                creationflags=_FLAGS,
+            )
+        except subprocess.TimeoutExpired as late:
+            what = f"deskgrid {' '.join(args[:2])} has not ended within {limit:.0f} s, and was ended"
+            failure = GridUnreachable(what, "deskgrid doctor says what is wrong")
+            failure.passing = True
+            raise failure from late
         if ran.returncode == 0:
             answer: dict[str, Any] = json.loads(ran.stdout)
             return answer

@@ -448,7 +448,7 @@ class Results:
         while (fetch := self._fetches.get()) is not None:
             try:
                 fetch()
-            except Exception as error:
+            except BaseException as error:
                 if not self._closed:
                     print(f"deskgrid: {type(error).__name__}: {error}", file=sys.stderr)
             # It knows calls, and they their results.

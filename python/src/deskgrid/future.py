@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from ._stream import Call, Task
 
 T = TypeVar("T")
+
+#: Where `concurrent.futures` logs what callbacks raise.
+_LOG = logging.getLogger("concurrent.futures")
 
 
 class TaskFuture(concurrent.futures.Future[T]):
@@ -42,6 +46,22 @@ class TaskFuture(concurrent.futures.Future[T]):
     def index(self) -> int:
         """(Of the library.) The number of its task in its job."""
         return self._index
+
+    def add_done_callback(self, fn: Callable[[concurrent.futures.Future[T]], object]) -> None:
+        """Calls `fn` with this future once the call has ended. What it raises is logged; also what would
+        end its thread, as ``sys.exit`` does, where that is one of the library's: others wait for it."""
+
+        def told(future: concurrent.futures.Future[T]) -> None:
+            try:
+                fn(future)
+            except Exception:
+                raise
+            except BaseException:
+                if not threading.current_thread().name.startswith("deskgrid-"):
+                    raise
+                _LOG.exception("exception calling callback for %r", future)
+
+        super().add_done_callback(told)
 
     def waits_for(self, call: Call) -> None:
         """(Of the library.) The call that it is the future of."""

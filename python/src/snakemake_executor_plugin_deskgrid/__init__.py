@@ -205,17 +205,16 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
                 Path(file).mkdir(parents=True, exist_ok=True)
 
     def _report(self, info: SubmittedJobInfo, error: BaseException) -> None:
-        """Reports that a job has failed, with what it printed."""
-        output = error.output if isinstance(error, TaskFailed) else None
+        """Reports that a job has failed, with what it printed. Where that cannot be kept, it has failed all
+        the same."""
         logs: list[str] = []
-        if output is not None:
-            logs_wanted = set(_named(_notes(info.job), "log"))
-            output.save(".", only=logs_wanted)
-            path = Path(".snakemake", "deskgrid_logs", f"{info.external_jobid}.log")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(output.stdout + output.stderr)
-            logs.append(str(path))
-        self.report_job_error(info, msg=f"{error}\n", aux_logs=logs)
+        if isinstance(error, TaskFailed) and error.output is not None:
+            try:
+                logs.append(str(_kept(info, error.output)))
+            except (Exception, CancelledError) as trouble:
+                number, why = info.external_jobid, _in_words(trouble)
+                self.logger.warning(f"What job {number} of the grid printed cannot be kept: {why}")
+        self.report_job_error(info, msg=f"{_in_words(error)}\n", aux_logs=logs)
 
     def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
         """Cancels jobs at the grid."""
@@ -246,6 +245,20 @@ def environment(settings: ExecutorSettings) -> Env:
     packages = [f"snakemake=={version('snakemake')}", *(settings.packages or "").split()]
     # A package that Snakemake needs and that is on PyPI as sources alone.
     return Env.auto(packages, sdists=["connection-pool"], python=settings.python)
+
+
+def _kept(info: SubmittedJobInfo, output: TaskOutput) -> Path:
+    """Writes the logs of a job that has failed, and what it printed; returns where that is."""
+    output.save(".", only=set(_named(_notes(info.job), "log")))
+    path = Path(".snakemake", "deskgrid_logs", f"{info.external_jobid}.log")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(output.stdout + output.stderr)
+    return path
+
+
+def _in_words(error: BaseException) -> str:
+    """Returns what an error says; of those of others, which may say little, also what it is."""
+    return str(error) if isinstance(error, DeskgridError) else f"{type(error).__name__}: {error}"
 
 
 def _outputs(job: Any) -> list[Any]:
