@@ -541,7 +541,7 @@ impl Core {
     ) -> Result<(), StoreError> {
         let view = restored.view;
         let job = view.job;
-        let disclosed = self.store.disclosure(job)?.is_some();
+        let disclosed = restored.disclosed;
         let mut bag = bag(
             &restored.spec,
             restored.estimates,

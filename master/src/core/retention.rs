@@ -199,7 +199,7 @@ pub(super) mod tests {
     fn retired(core: &mut Core) -> usize {
         core.retire().unwrap();
         core.finish_group().unwrap();
-        usize::from(core.store.job(common::JobId(1)).unwrap().is_none())
+        usize::from(core.store.state_of(common::JobId(1)).unwrap().is_none())
     }
 
     #[test]

@@ -169,12 +169,6 @@ impl Writer {
         )
     }
 
-    /// The jobs before a job.
-    pub(crate) fn after(&self, job: JobId) -> Result<Vec<StoredAfter>, StoreError> {
-        let sql = "SELECT string_agg(before || ':' || how || ':' || CASE WHEN met THEN 1 ELSE 0 END, ',') FROM job_after WHERE job = $1";
-        stored_after(self.db().one(sql, values![job.0], |row| row.get(0))?)
-    }
-
     /// The addition that a request with this id made before, if any.
     pub(crate) fn addition_of_request(
         &self,

@@ -124,8 +124,9 @@ fn spec_as_grown(db: &Db, job: JobId) -> Result<Option<JobSpec>, StoreError> {
     Ok(Some(spec))
 }
 
-const JOB_COLUMNS: &str = "id, name, \"user\", state, policy, priority, total, finished, failed, cancelled, attempts, \
-    duplicates, submitted, started, ended, predicted_makespan, reason, promise, ";
+/// The columns that [`read_job`] reads, before those of `order::COLUMNS`.
+pub(super) const JOB_COLUMNS: &str = "id, name, \"user\", state, policy, priority, total, finished, \
+    failed, cancelled, attempts, duplicates, submitted, started, ended, predicted_makespan, reason, promise, ";
 
 impl Reader {
     /// Makes a reader of the store in `dir`. It connects at the first query.
@@ -524,7 +525,7 @@ pub(super) fn job_view(db: &Db, job: JobId) -> Result<Option<JobView>, StoreErro
     db.first(&sql, values![job.0], read_job)
 }
 
-fn read_job(row: &SqlRow<'_>) -> Result<JobView, StoreError> {
+pub(super) fn read_job(row: &SqlRow<'_>) -> Result<JobView, StoreError> {
     let count = |i: usize| row.get::<i64>(i).map(|n| n.max(0) as u64);
     let mut tasks = TaskCounts {
         total: count(6)?,

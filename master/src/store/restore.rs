@@ -14,7 +14,7 @@ use super::db::Db;
 use super::peers::identity_state;
 use super::value::{SqlRow, values};
 use super::writer::Writer;
-use super::{Promised, StoreError, StoredAfter, from_postcard, reader, time};
+use super::{Promised, StoreError, StoredAfter, from_postcard, order, reader, time};
 
 /// The most finished tasks of a job of which it is told what they took: more of them change no mean.
 const MOST_RUNS: usize = 500;
@@ -29,6 +29,8 @@ pub(crate) struct RestoredJob {
     pub(crate) estimates: Vec<Span>,
     /// The jobs that have to end before it.
     pub(crate) after: Vec<StoredAfter>,
+    /// Whether it was disclosed.
+    pub(crate) disclosed: bool,
     /// The size of `spec` and `estimates` as stored, in bytes.
     pub(crate) bytes: u64,
     /// The state of its tasks and attempts.
@@ -116,24 +118,32 @@ impl Writer {
 
     /// One job with its progress, settled or not.
     pub(crate) fn restore_job(&self, job: JobId) -> Result<Option<RestoredJob>, StoreError> {
-        let Some((view, spec, bytes)) = self.job(job)? else {
+        let sql = format!(
+            "SELECT {}{}, spec, estimates, disclosed IS NOT NULL FROM job WHERE id = $1",
+            reader::JOB_COLUMNS,
+            order::COLUMNS
+        );
+        let found = self.db().first(&sql, values![job.0], |row| {
+            let (spec, said): (Vec<u8>, Option<Vec<u8>>) = (row.get(22)?, row.get(23)?);
+            let promise: Option<Vec<u8>> = row.get(17)?;
+            Ok(RestoredJob {
+                view: reader::read_job(row)?,
+                bytes: (spec.len() + said.as_ref().map_or(0, Vec::len)) as u64,
+                spec: from_postcard(&spec)?,
+                estimates: said.map_or(Ok(Vec::new()), |said| from_postcard(&said))?,
+                after: order::stored_after(row.get(19)?)?,
+                disclosed: row.get(24)?,
+                promised: promise.map(|bytes| from_postcard(&bytes)).transpose()?,
+                progress: RestoredProgress::default(),
+            })
+        })?;
+        let Some(mut restored) = found else {
             return Ok(None);
         };
-        let progress = progress(self.db(), job, &spec)?;
-        let sql = "SELECT estimates FROM job WHERE id = $1";
-        let said: Option<Vec<u8>> = self.db().one(sql, values![job.0], |row| row.get(0))?;
-        let bytes = bytes + said.as_ref().map_or(0, |said| said.len() as u64);
-        let estimates = said.map_or(Ok(Vec::new()), |said| from_postcard(&said))?;
 
-        Ok(Some(RestoredJob {
-            view,
-            spec,
-            estimates,
-            after: self.after(job)?,
-            bytes,
-            progress,
-            promised: self.promise(job)?,
-        }))
+        restored.bytes += order::grown(self.db(), job, &mut restored.spec)?;
+        restored.progress = progress(self.db(), job, &restored)?;
+        Ok(Some(restored))
     }
 
     /// The user of a job and its [`RestoredJob::bytes`], which are not read for that.
@@ -216,16 +226,17 @@ pub(super) fn tried(task: u32, attempts: u32) -> Tried {
     }
 }
 
-fn progress(db: &Db, job: JobId, spec: &JobSpec) -> Result<RestoredProgress, StoreError> {
-    let ranks = spec.work.ranks().is_some();
+fn progress(db: &Db, job: JobId, of: &RestoredJob) -> Result<RestoredProgress, StoreError> {
+    let ranks = of.spec.work.ranks().is_some();
     let mut progress = RestoredProgress {
         finished: reader::finished_tasks(db, job)?,
         ..RestoredProgress::default()
     };
-    let disclosure = super::speculation::disclosure(db, job)?;
-    progress.requested = disclosure
-        .map(|disclosure| disclosure.all())
-        .unwrap_or_default();
+    if of.disclosed {
+        let requests = super::speculation::requests(db, job)?.into_iter();
+        progress.requested =
+            IdSet::from_ranges(requests.map(|(first, (last, _))| (first, last)).collect());
+    }
 
     let mut failed = Vec::new();
     let mut cancelled = Vec::new();
@@ -240,7 +251,7 @@ fn progress(db: &Db, job: JobId, spec: &JobSpec) -> Result<RestoredProgress, Sto
 
     progress.failed = IdSet::from_ranges(failed);
     progress.cancelled = IdSet::from_ranges(cancelled);
-    if spec.rules.quorum.compares() {
+    if of.spec.rules.quorum.compares() {
         super::results::restore(db, job, &mut progress)?;
     }
 

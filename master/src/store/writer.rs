@@ -20,7 +20,7 @@ use super::reader::Reader;
 use super::shadow::StoreShadow;
 use super::value::{SqlRow, SqlValue, values};
 use super::wait::StoreWait;
-use super::{AttemptResult, Attendance, Mark, StoreError, from_postcard, micros, to_postcard};
+use super::{AttemptResult, Attendance, Mark, StoreError, micros, to_postcard};
 use crate::laws::SafetyRules;
 
 /// The one connection to the store that writes.
@@ -621,22 +621,6 @@ impl Writer {
                 host.0
             ],
         )
-    }
-
-    /// The job as the store has it, with its spec and what was added to it since, and the size of
-    /// these in bytes.
-    pub(crate) fn job(&self, job: JobId) -> Result<Option<(JobView, JobSpec, u64)>, StoreError> {
-        let Some(view) = super::reader::job_view(&self.db, job)? else {
-            return Ok(None);
-        };
-        let spec: Vec<u8> = self.db().one(
-            "SELECT spec FROM job WHERE id = $1",
-            values![job.0],
-            |row| row.get(0),
-        )?;
-        let mut grown = from_postcard(&spec)?;
-        let added = super::order::grown(&self.db, job, &mut grown)?;
-        Ok(Some((view, grown, spec.len() as u64 + added)))
     }
 
     /// Stores the facts that a host's worker reports.

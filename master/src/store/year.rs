@@ -84,7 +84,7 @@ fn run_job(store: &mut Writer, number: u128, now: Time) {
 
 fn settle(store: &mut Writer, job: JobId, failed: u64, now: Time) {
     let total = u64::from(TASKS);
-    let (view, ..) = store.job(job).unwrap().unwrap();
+    let view = super::reader::job_view(store.db(), job).unwrap().unwrap();
     let tasks = TaskCounts {
         finished: total - failed,
         failed,

@@ -163,6 +163,18 @@ fn a_retry_of_many_tasks_that_failed_one_by_one_is_two_statements() {
 }
 
 #[test]
+fn an_open_job_is_brought_back_with_one_question_for_each_table() {
+    let (mut store, database) = counted();
+    let job = add_job(&mut store, 1, &spec(3));
+    store.commit().unwrap();
+    let before = database.flights();
+    let restored = store.restore_job(job).unwrap().unwrap();
+    assert_eq!(restored.view.tasks.total, 3);
+    // The job, its additions, its settled tasks, and its attempts twice.
+    assert_eq!(database.flights() - before, 5);
+}
+
+#[test]
 fn a_portion_of_old_content_is_one_question() {
     let (mut store, database) = counted();
     add_job_with(&mut store, 1, (&spec(1), &[file(7, 9)]), "ann");
