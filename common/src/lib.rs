@@ -19,6 +19,7 @@ pub mod idset;
 pub mod interpreter;
 pub mod job;
 pub mod journal;
+pub mod kernel;
 pub mod manifest;
 pub mod needs;
 pub mod owner;

@@ -1,11 +1,9 @@
 //! The host's properties ([`HostFacts`]): read and measured once, when the worker starts.
 
-use std::hint::black_box;
 use std::time::Duration;
 
-use common::Speed;
 use common::host::HostFacts;
-use common::units::REFERENCE_MHZ;
+use common::{Speed, kernel};
 
 use crate::config::Config;
 use crate::os;
@@ -17,21 +15,6 @@ use crate::platform;
 /// The number of repetitions of the kernel. The fastest one counts, because other work of the
 /// processor can only slow it down.
 const RUNS: usize = 5;
-/// Steps of the integer part, and the processor cycles that each takes on the reference host: a
-/// xorshift generator (Marsaglia 2003) is three shifts and three exclusive ors, none of which can
-/// begin before the one before it is done.
-const INTEGER_STEPS: u32 = 3_750_000;
-const INTEGER_CYCLES: u32 = 6;
-/// Steps of the floating-point part, and the cycles of each: a multiplication and an addition, four
-/// cycles each, that wait for one another.
-const FLOAT_STEPS: u32 = 2_812_500;
-const FLOAT_CYCLES: u32 = 8;
-/// The time of one repetition on the reference host, a dedicated processor at 1,500 MHz: 30 ms,
-/// half of it for integers.
-const REFERENCE_S: f64 = (INTEGER_STEPS as f64 * INTEGER_CYCLES as f64
-    + FLOAT_STEPS as f64 * FLOAT_CYCLES as f64)
-    / (REFERENCE_MHZ * 1e6);
-
 /// Measures this host, and returns its facts and the [`HostSize`] that the owner's rules count with.
 pub(crate) async fn of_host(name: &str, config: &Config) -> (HostFacts, HostSize) {
     let name = name.to_owned();
@@ -131,51 +114,19 @@ fn shorten(mut name: String) -> String {
 /// that others take is reported with every heartbeat.
 fn speed() -> Speed {
     let quickest = (0..RUNS).map(|_| repetition()).min().unwrap_or_default();
-    Speed::new(REFERENCE_S / quickest.as_secs_f64()).unwrap_or(Speed::REFERENCE)
+    Speed::new(kernel::REFERENCE_S / quickest.as_secs_f64()).unwrap_or(Speed::REFERENCE)
 }
 
 /// Runs the kernel once and returns its processor time.
 fn repetition() -> Duration {
     let start = os::thread_cpu();
-    black_box(integers(black_box(0x9E37_79B9_7F4A_7C15)));
-    black_box(floats(black_box(0.5)));
+    kernel::run();
     os::thread_cpu().saturating_sub(start)
-}
-
-fn integers(mut state: u64) -> u64 {
-    for _ in 0..INTEGER_STEPS {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-    }
-    state
-}
-
-/// Computes a sequence that settles near one, so that no step is slower because of a special
-/// number.
-fn floats(mut state: f64) -> f64 {
-    let factor = black_box(0.999);
-    let rest = black_box(0.001);
-    for _ in 0..FLOAT_STEPS {
-        state = state * factor + rest;
-    }
-    state
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_kernel_computes_its_documented_result() {
-        assert!((floats(0.5) - 1.0).abs() < 1e-9);
-        let mut seen = std::collections::BTreeSet::new();
-        assert!(
-            (1..100).all(|seed| seen.insert(integers(seed))),
-            "a xorshift loses nothing"
-        );
-        assert!((REFERENCE_S - 0.030).abs() < 1e-12);
-    }
 
     #[test]
     fn facts_make_sense() {
