@@ -42,16 +42,12 @@ pub(super) async fn what_was_recorded_is_sent_until_it_is_kept() {
     let mut worker = master.welcome(Vec::new()).await;
     let (last, again) = worker.recorded().await;
     assert_eq!(again[..first.len()], first[..]);
-    worker
-        .control
-        .tx
-        .send(&ToWorker::Kept { last })
-        .await
-        .unwrap();
 
-    // One that was sent before it heard of that may be on its way.
+    // One that was sent before it heard that these are kept may be on its way, and waits for its answer.
     let end = again[again.len() - 1].end;
     let (later, next) = loop {
+        let kept = ToWorker::Kept { last };
+        worker.control.tx.send(&kept).await.unwrap();
         let (later, next) = worker.recorded().await;
         if next[0].start >= end {
             break (later, next);
