@@ -162,7 +162,7 @@ fn a_bag_that_cannot_be_done_in_time_is_refused_with_an_offer_that_is_accepted_a
 #[test]
 fn a_date_without_an_offset_is_utc_and_the_answer_says_which_moment_it_is() {
     let mut grid = Grid::start();
-    grid.worker("h1").slots(1).start();
+    grid.worker("h1").slots(1).config("speed = 1.0\n").start();
     grid.until("the host is ready", &["host", "list"], |hosts| {
         (hosts["hosts"][0]["state"] == "ready").then_some(())
     });
