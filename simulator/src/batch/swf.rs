@@ -83,10 +83,7 @@ impl SwfLog {
     /// # Errors
     /// If the file cannot be read, or has invalid contents; the error then names the line.
     pub fn read(file: &Path) -> Result<Self, TraceError> {
-        let text = fs::read_to_string(file).map_err(|source| TraceError::Io {
-            file: file.to_owned(),
-            source,
-        })?;
+        let text = fs::read_to_string(file).map_err(TraceError::io(file))?;
         let mut log = SwfLog::default();
         let mut nodes = None;
         for (number, line) in text.lines().enumerate() {
@@ -95,22 +92,14 @@ impl SwfLog {
                 log.processors = stated(comment, "MaxProcs:").or(log.processors);
                 nodes = stated(comment, "MaxNodes:").or(nodes);
             } else if !line.is_empty() {
-                let flawed = |flaw| TraceError::Flawed {
-                    file: file.to_owned(),
-                    line: number + 1,
-                    flaw,
-                };
+                let flawed = |flaw| TraceError::flawed(file, number + 1, flaw);
                 log.records.push(record(line).map_err(flawed)?);
             }
         }
 
         if log.records.is_empty() {
             let line = text.lines().count().max(1);
-            return Err(TraceError::Flawed {
-                file: file.to_owned(),
-                line,
-                flaw: Flaw::NoJobs,
-            });
+            return Err(TraceError::flawed(file, line, Flaw::NoJobs));
         }
 
         log.processors = log.processors.or(nodes);

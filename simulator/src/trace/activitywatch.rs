@@ -51,15 +51,8 @@ impl Trace {
     /// # Errors
     /// If the file cannot be read, or has invalid contents.
     pub fn read_activitywatch(file: &Path) -> Result<Self, TraceError> {
-        let text = fs::read_to_string(file).map_err(|source| TraceError::Io {
-            file: file.to_owned(),
-            source,
-        })?;
-        let flawed = |line, flaw| TraceError::Flawed {
-            file: file.to_owned(),
-            line,
-            flaw,
-        };
+        let text = fs::read_to_string(file).map_err(TraceError::io(file))?;
+        let flawed = |line, flaw| TraceError::flawed(file, line, flaw);
         let json =
             |error: &serde_json::Error| flawed(error.line().max(1), Flaw::Json(error.to_string()));
         let export: Export = serde_json::from_str(&text).map_err(|error| json(&error))?;

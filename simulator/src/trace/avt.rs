@@ -17,15 +17,8 @@ impl Trace {
     /// # Errors
     /// If the file cannot be read, or has invalid contents; the error then names the line.
     pub fn read_avt(file: &Path) -> Result<Self, TraceError> {
-        let text = fs::read_to_string(file).map_err(|source| TraceError::Io {
-            file: file.to_owned(),
-            source,
-        })?;
-        let flawed = |line, flaw| TraceError::Flawed {
-            file: file.to_owned(),
-            line,
-            flaw,
-        };
+        let text = fs::read_to_string(file).map_err(TraceError::io(file))?;
+        let flawed = |line, flaw| TraceError::flawed(file, line, flaw);
         let mut hosts = Vec::new();
 
         let mut lines = BTreeMap::new();
@@ -85,10 +78,7 @@ impl Trace {
             text.push('\n');
         }
 
-        fs::write(file, text).map_err(|source| TraceError::Io {
-            file: file.to_owned(),
-            source,
-        })
+        fs::write(file, text).map_err(TraceError::io(file))
     }
 }
 

@@ -30,12 +30,7 @@ impl Trace {
             .map(|file| read(&file))
             .collect::<Result<Vec<_>, _>>()?;
         if drafts.iter().all(|draft| draft.stretches.is_empty()) {
-            let flaw = Flaw::Nothing;
-            return Err(TraceError::Flawed {
-                file: path.to_owned(),
-                line: 1,
-                flaw,
-            });
+            return Err(TraceError::flawed(path, 1, Flaw::Nothing));
         }
 
         Ok(finish(drafts))
@@ -43,17 +38,13 @@ impl Trace {
 }
 
 fn files(path: &Path) -> Result<Vec<PathBuf>, TraceError> {
-    let io = |source| TraceError::Io {
-        file: path.to_owned(),
-        source,
-    };
-    if !fs::metadata(path).map_err(io)?.is_dir() {
+    if !fs::metadata(path).map_err(TraceError::io(path))?.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
 
     let mut files = Vec::new();
-    for entry in fs::read_dir(path).map_err(io)? {
-        let file = entry.map_err(io)?.path();
+    for entry in fs::read_dir(path).map_err(TraceError::io(path))? {
+        let file = entry.map_err(TraceError::io(path))?.path();
         if file.is_file() {
             files.push(file);
         }
@@ -99,10 +90,7 @@ fn name(file: &Path) -> String {
 }
 
 fn read(file: &Path) -> Result<Draft, TraceError> {
-    let text = fs::read_to_string(file).map_err(|source| TraceError::Io {
-        file: file.to_owned(),
-        source,
-    })?;
+    let text = fs::read_to_string(file).map_err(TraceError::io(file))?;
     let mut log = BoincLog {
         draft: Draft::new(name(file)),
         state: BoincState::Unknown,
@@ -113,12 +101,8 @@ fn read(file: &Path) -> Result<Draft, TraceError> {
         .enumerate()
         .filter(|(_, line)| !line.trim().is_empty())
     {
-        let flawed = |flaw| TraceError::Flawed {
-            file: file.to_owned(),
-            line: n + 1,
-            flaw,
-        };
-        log.take(line).map_err(flawed)?;
+        log.take(line)
+            .map_err(|flaw| TraceError::flawed(file, n + 1, flaw))?;
     }
 
     Ok(log.draft)

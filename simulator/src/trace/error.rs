@@ -2,7 +2,7 @@
 //! advice.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The reasons why a trace could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +44,22 @@ pub enum TraceError {
         /// The thing that is missing.
         why: &'static str,
     },
+}
+
+impl TraceError {
+    /// Returns a function that tells why this file cannot be read or written at all.
+    pub(crate) fn io(file: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| TraceError::Io {
+            file: file.to_owned(),
+            source,
+        }
+    }
+
+    /// Creates the error of a line, counted from 1.
+    pub(crate) fn flawed(file: &Path, line: usize, flaw: Flaw) -> Self {
+        let file = file.to_owned();
+        TraceError::Flawed { file, line, flaw }
+    }
 }
 
 /// The flaws of a line.

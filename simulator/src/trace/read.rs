@@ -28,11 +28,8 @@ impl Trace {
 
         if let Some(host) = hosts.iter().find(|host| host.segments.is_empty()) {
             let flaw = Flaw::NoSegments(host.name.clone());
-            return Err(TraceError::Flawed {
-                file: dir.join("hosts.csv"),
-                line: lines[&host.name].line,
-                flaw,
-            });
+            let line = lines[&host.name].line;
+            return Err(TraceError::flawed(&dir.join("hosts.csv"), line, flaw));
         }
 
         Ok(Trace { origin_s: 0, hosts })
@@ -190,10 +187,7 @@ struct CsvTable<const N: usize> {
 impl<const N: usize> CsvTable<N> {
     fn open(dir: &Path, name: &str, wanted: [&'static str; N]) -> Result<Self, TraceError> {
         let file = dir.join(name);
-        let text = match fs::read_to_string(&file) {
-            Ok(text) => text,
-            Err(source) => return Err(TraceError::Io { file, source }),
-        };
+        let text = fs::read_to_string(&file).map_err(TraceError::io(&file))?;
         let header = text
             .lines()
             .next()
@@ -207,11 +201,7 @@ impl<const N: usize> CsvTable<N> {
                 columns,
                 width,
             }),
-            Err(flaw) => Err(TraceError::Flawed {
-                file,
-                line: 1,
-                flaw,
-            }),
+            Err(flaw) => Err(TraceError::flawed(&file, 1, flaw)),
         }
     }
 
@@ -254,11 +244,7 @@ impl<const N: usize> CsvTable<N> {
     }
 
     fn flawed(&self, line: usize, flaw: Flaw) -> TraceError {
-        TraceError::Flawed {
-            file: self.file.clone(),
-            line,
-            flaw,
-        }
+        TraceError::flawed(&self.file, line, flaw)
     }
 }
 

@@ -23,12 +23,9 @@ impl Trace {
     pub fn write_simgrid(&self, dir: &Path) -> Result<(), TraceError> {
         let write = |name: &str, text: &str| {
             let file = dir.join(name);
-            fs::write(&file, text).map_err(|source| TraceError::Io { file, source })
+            fs::write(&file, text).map_err(TraceError::io(&file))
         };
-        fs::create_dir_all(dir).map_err(|source| TraceError::Io {
-            file: dir.to_owned(),
-            source,
-        })?;
+        fs::create_dir_all(dir).map_err(TraceError::io(dir))?;
 
         let mut platform = String::from(
             "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n\

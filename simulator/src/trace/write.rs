@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::{Segment, Trace, TraceError, TracedHost};
 
@@ -24,15 +24,15 @@ impl Trace {
             }
         }
 
-        let io = |file: PathBuf| |source| TraceError::Io { file, source };
-        fs::create_dir_all(dir).map_err(io(dir.to_owned()))?;
+        fs::create_dir_all(dir).map_err(TraceError::io(dir))?;
 
         let whole = self.as_exchanged();
         for (name, text) in [
             ("hosts.csv", whole.hosts_csv()),
             ("availability.csv", whole.availability_csv()),
         ] {
-            fs::write(dir.join(name), text).map_err(io(dir.join(name)))?;
+            let file = dir.join(name);
+            fs::write(&file, text).map_err(TraceError::io(&file))?;
         }
 
         Ok(())

@@ -39,11 +39,7 @@ impl Trace {
         })?;
 
         if hosts.drafts.is_empty() {
-            return Err(TraceError::Flawed {
-                file: tables.events,
-                line: 1,
-                flaw: Flaw::Nothing,
-            });
+            return Err(TraceError::flawed(&tables.events, 1, Flaw::Nothing));
         }
 
         if let Some(states) = tables.states {
@@ -67,11 +63,7 @@ struct Tables {
 
 impl Tables {
     fn find(path: &Path) -> Result<Self, TraceError> {
-        let io = |source| TraceError::Io {
-            file: path.to_owned(),
-            source,
-        };
-        if !fs::metadata(path).map_err(io)?.is_dir() {
+        if !fs::metadata(path).map_err(TraceError::io(path))?.is_dir() {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let beside = |table: &str| {
                 let other = path.with_file_name(name.replace("event_trace", table));
@@ -85,8 +77,8 @@ impl Tables {
         }
 
         let mut files = Vec::new();
-        for entry in fs::read_dir(path).map_err(io)? {
-            files.push(entry.map_err(io)?.path());
+        for entry in fs::read_dir(path).map_err(TraceError::io(path))? {
+            files.push(entry.map_err(TraceError::io(path))?.path());
         }
 
         files.sort();
@@ -119,10 +111,7 @@ fn each(
     expected: usize,
     mut take: impl FnMut(usize, &[&str]) -> Result<(), Flaw>,
 ) -> Result<(), TraceError> {
-    let text = fs::read_to_string(file).map_err(|source| TraceError::Io {
-        file: file.to_owned(),
-        source,
-    })?;
+    let text = fs::read_to_string(file).map_err(TraceError::io(file))?;
     for (n, line) in text.lines().enumerate() {
         let header = n == 0 && !line.trim_start().starts_with(|c: char| c.is_ascii_digit());
         if header || line.trim().is_empty() || line.starts_with('#') {
@@ -139,11 +128,7 @@ fn each(
         } else {
             take(n + 1, &fields)
         };
-        taken.map_err(|flaw| TraceError::Flawed {
-            file: file.to_owned(),
-            line: n + 1,
-            flaw,
-        })?;
+        taken.map_err(|flaw| TraceError::flawed(file, n + 1, flaw))?;
     }
 
     Ok(())

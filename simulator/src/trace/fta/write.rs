@@ -32,14 +32,10 @@ impl Trace {
             return Err(TraceError::NotAWord(host.name.clone()));
         }
 
-        let io = |file: &Path| {
-            let file = file.to_owned();
-            |source| TraceError::Io { file, source }
-        };
-        fs::create_dir_all(dir).map_err(io(dir))?;
+        fs::create_dir_all(dir).map_err(TraceError::io(dir))?;
         for (name, text) in self.tables() {
             let file = dir.join(name);
-            fs::write(&file, text).map_err(io(&file))?;
+            fs::write(&file, text).map_err(TraceError::io(&file))?;
         }
 
         Ok(())
