@@ -27,6 +27,14 @@ pub struct Brief {
     pub log: Option<PathBuf>,
 }
 
+impl Brief {
+    /// Returns the `full` study, or the `quick` one if fewer runs suffice.
+    fn study<S>(&self, quick: fn(u64, usize) -> S, full: fn(u64, usize) -> S) -> S {
+        let study = if self.quick { quick } else { full };
+        study(self.seed, self.threads)
+    }
+}
+
 /// A file of a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {

@@ -59,6 +59,24 @@ pub struct Bar {
 }
 
 impl Figure {
+    /// Creates a figure whose vertical axis is linear.
+    pub fn new(
+        name: impl Into<String>,
+        title: impl Into<String>,
+        x: impl Into<String>,
+        y: impl Into<String>,
+        body: Body,
+    ) -> Self {
+        Figure {
+            name: name.into(),
+            title: title.into(),
+            x: x.into(),
+            y: y.into(),
+            log: false,
+            body,
+        }
+    }
+
     /// The numbers of the figure as CSV, one on a line.
     pub fn csv(&self) -> String {
         let mut out = String::new();

@@ -36,11 +36,7 @@ pub struct Study {
 impl Study {
     /// Returns the study of this size.
     pub fn of(brief: &Brief) -> Self {
-        let study = if brief.quick {
-            Study::quick(brief.seed, brief.threads)
-        } else {
-            Study::full(brief.seed, brief.threads)
-        };
+        let study = brief.study(Study::quick, Study::full);
         Study {
             runs: brief.runs.map_or(study.runs, |runs| runs as usize),
             log: brief.log.clone(),

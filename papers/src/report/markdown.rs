@@ -1,6 +1,7 @@
 //! The pieces of Markdown of which reports are made.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
+use std::path::Path;
 
 use simulator::figure::Figure;
 
@@ -56,12 +57,33 @@ pub(super) fn left_out(jobs: usize) -> String {
     }
 }
 
-/// Appends the section on how to make the report again; `what` follows `deskgrid-lab reproduce`.
-pub(super) fn again(out: &mut String, what: &str) {
+/// Appends the section with the points that a paper leaves open, each with its reading.
+pub(super) fn readings(out: &mut String, readings: &[(&str, &str)]) {
+    line(out, "## How the paper was read\n");
+    heading(out, &["what it leaves open", "as read here"]);
+    for (open, taken) in readings {
+        row(out, [open, taken]);
+    }
+    line(out, "");
+}
+
+/// Appends the section on how to make the report on this `paper` again.
+pub(super) fn again(
+    out: &mut String,
+    paper: &str,
+    quick: bool,
+    seed: u64,
+    runs: &dyn Display,
+    log: Option<&Path>,
+) {
+    let quick = if quick { " --quick" } else { "" };
+    let log = log.map_or_else(String::new, |log| format!(" --log {}", log.display()));
+
     line(out, "## Again\n");
     let _ = writeln!(
         out,
-        "`deskgrid-lab reproduce {what}` gives these files again, byte for byte, on any number of threads."
+        "`deskgrid-lab reproduce {paper}{quick} --seed {seed} --runs {runs}{log}` gives these files again, byte for \
+         byte, on any number of threads."
     );
 }
 

@@ -70,14 +70,9 @@ fn survival(name: &str, title: &str, mut lengths_s: Vec<f64>, law: &Durations) -
         lines.push(("lognormal".to_owned(), curve(&|x| lognormal.survival(x))));
     }
 
-    Figure {
-        name: name.to_owned(),
-        title: title.to_owned(),
-        x: format!("length ({unit})"),
-        y: "part that lasts longer".to_owned(),
-        log: false,
-        body: Body::Lines(lines),
-    }
+    let length = format!("length ({unit})");
+    let part = "part that lasts longer";
+    Figure::new(name, title, length, part, Body::Lines(lines))
 }
 
 fn failures(stats: &Stats) -> Figure {
@@ -97,17 +92,16 @@ fn failures(stats: &Stats) -> Figure {
         })
         .unzip();
 
-    Figure {
-        name: "failures".to_owned(),
-        title: "Tasks that fail because their host goes down".to_owned(),
-        x: "task on a dedicated host of speed 1".to_owned(),
-        y: "tasks that fail (%)".to_owned(),
-        log: false,
-        body: Body::Bars {
+    Figure::new(
+        "failures",
+        "Tasks that fail because their host goes down",
+        "task on a dedicated host of speed 1",
+        "tasks that fail (%)",
+        Body::Bars {
             groups: sizes,
             series: vec![("fail".to_owned(), bars)],
         },
-    }
+    )
 }
 
 fn hours(stats: &Stats) -> Figure {
@@ -125,14 +119,13 @@ fn hours(stats: &Stats) -> Figure {
         line("owners active", |hour| hour.owner_active),
     ];
 
-    Figure {
-        name: "hours".to_owned(),
-        title: "By hour of day".to_owned(),
-        x: "hour (UTC, or since the trace's start)".to_owned(),
-        y: "part of the known time (%)".to_owned(),
-        log: false,
-        body: Body::Lines(lines.into_iter().flatten().collect()),
-    }
+    Figure::new(
+        "hours",
+        "By hour of day",
+        "hour (UTC, or since the trace's start)",
+        "part of the known time (%)",
+        Body::Lines(lines.into_iter().flatten().collect()),
+    )
 }
 
 #[cfg(test)]

@@ -47,17 +47,6 @@ pub(super) fn all(found: &DrawResults) -> Vec<Figure> {
     all
 }
 
-fn figure(name: &str, title: &str, x: &str, y: &str, body: Body) -> Figure {
-    Figure {
-        name: name.into(),
-        title: title.into(),
-        x: x.into(),
-        y: y.into(),
-        log: false,
-        body,
-    }
-}
-
 fn speedups() -> Figure {
     const A: f64 = 64.0;
     let over = |name: &str, of: &dyn Fn(u32) -> f64| -> PlotLine {
@@ -82,7 +71,7 @@ fn speedups() -> Figure {
         A * f64::from(hosts) / (A + f64::from(hosts) - 1.0)
     }));
 
-    figure(
+    Figure::new(
         "figure-2",
         "Figure 2: speedup, A = 64",
         "processors",
@@ -121,7 +110,7 @@ fn times(found: &DrawResults) -> Figure {
     ];
 
     let title = "Figure 3: times of jobs under AVG";
-    figure(
+    Figure::new(
         "figure-3",
         title,
         "ln of seconds",
@@ -150,7 +139,7 @@ fn widths(found: &DrawResults) -> Figure {
     ];
 
     let title = "Figure 4: processors of jobs under AVG";
-    figure(
+    Figure::new(
         "figure-4",
         title,
         "binary logarithm of processors",
@@ -193,7 +182,7 @@ fn scatter(name: &str, title: &str, told: &[HoldOut]) -> Figure {
         ("mean".to_owned(), means),
         ("median".to_owned(), medians),
     ];
-    figure(
+    Figure::new(
         name,
         title,
         "ln of predicted seconds",
@@ -251,7 +240,7 @@ fn schedule(name: &str, title: &str, width: Width) -> Figure {
         "all processors".to_owned(),
         vec![(0.0, f64::from(PROCESSORS)), (60.0, f64::from(PROCESSORS))],
     ));
-    figure(name, title, "minutes", "processors", Body::Lines(lines))
+    Figure::new(name, title, "minutes", "processors", Body::Lines(lines))
 }
 
 fn tables(found: &DrawResults) -> Figure {
@@ -280,7 +269,7 @@ fn tables(found: &DrawResults) -> Figure {
 
     let groups = lines.iter().map(|line| short(line.label)).collect();
     let x = "rule (B: by the paper's line; own: self-fitted)";
-    figure(
+    Figure::new(
         "table-2",
         "Table 2: every rule against AVG",
         x,
@@ -332,7 +321,7 @@ fn prices(found: &DrawResults) -> Figure {
     ];
 
     let title = "What waiting costs who waits behind";
-    figure(
+    Figure::new(
         "prices",
         title,
         "price of a second for each job behind",
@@ -353,7 +342,7 @@ fn errors(real: &ForetoldLog) -> Figure {
 
     let title = "A real log: how far predicted waits were off";
     let lines = real.ways.iter().map(line).collect();
-    figure(
+    Figure::new(
         "log-errors",
         title,
         "decimal logarithm of seconds",

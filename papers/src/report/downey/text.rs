@@ -8,7 +8,7 @@ use super::claims::{NumberFormat, claims};
 use super::figures::PRICES;
 use super::found::DrawResults;
 use super::trial::{LOAD, OURS, PROCESSORS};
-use crate::report::markdown::{again, heading, left_out, line, pictures, row};
+use crate::report::markdown::{again, heading, left_out, line, pictures, readings, row};
 use simulator::batch::{ForetoldLog, HELD};
 use simulator::figure::Figure;
 
@@ -63,21 +63,12 @@ pub(super) fn report(study: &Study, found: &DrawResults, figures: &[Figure]) -> 
     predictions(&mut out, found);
     real(&mut out, found.real.as_ref());
 
-    readings(&mut out);
+    readings(&mut out, &READINGS);
     pictures(&mut out, figures);
 
-    let quick = if study.quick { " --quick" } else { "" };
-    let log = study
-        .log
-        .as_ref()
-        .map_or_else(String::new, |log| format!(" --log {}", log.display()));
-    again(
-        &mut out,
-        &format!(
-            "downey{quick} --seed {} --runs {}{log}",
-            study.seed, study.runs
-        ),
-    );
+    let log = study.log.as_deref();
+    let runs = &study.runs;
+    again(&mut out, "downey", study.quick, study.seed, runs, log);
 
     out
 }
@@ -358,14 +349,5 @@ fn real(out: &mut String, real: Option<&ForetoldLog>) {
         row(out, fields);
     }
 
-    line(out, "");
-}
-
-fn readings(out: &mut String) {
-    line(out, "## How the paper was read\n");
-    heading(out, &["what it leaves open", "as read here"]);
-    for (open, taken) in READINGS {
-        row(out, [open, taken]);
-    }
     line(out, "");
 }

@@ -72,17 +72,6 @@ fn bar(mean: RunMean) -> Bar {
     }
 }
 
-fn figure(name: &str, title: &str, x: &str, y: &str, body: Body) -> Figure {
-    Figure {
-        name: name.into(),
-        title: title.into(),
-        x: x.into(),
-        y: y.into(),
-        log: false,
-        body,
-    }
-}
-
 /// The bars of each way of asking, over groups of cells.
 fn bars(groups: Vec<(String, Vec<StrategyResults>)>, of: Of) -> Body {
     let names: Vec<&str> = groups
@@ -130,7 +119,7 @@ fn second(found: &ScenarioResults, name: &str, title: &str, y: &str, of: Of) -> 
     let groups =
         wanted.map(|(law, widths, cells)| (format!("{} {widths}", short(law)), cells.clone()));
 
-    figure(
+    Figure::new(
         name,
         title,
         "law of run times, and processors",
@@ -165,7 +154,7 @@ fn third(found: &ScenarioResults) -> Figure {
         .collect();
 
     let title = "Figure 3: utilisation by laws of run times and processors";
-    figure(
+    Figure::new(
         "figure-3",
         title,
         "law of run times, and processors",
@@ -197,7 +186,7 @@ fn fourth(found: &ScenarioResults, name: &str, y: &str, of: Of) -> Figure {
         );
     }
 
-    figure(
+    Figure::new(
         name,
         "Figure 4: what Neuroscience looks back at",
         "past runs",
@@ -212,7 +201,7 @@ fn fifth(found: &ScenarioResults, name: &str, y: &str, of: Of) -> Figure {
         .iter()
         .map(|(percent, cells)| (f64::from(*percent), cells.clone()))
         .collect();
-    figure(
+    Figure::new(
         name,
         "Figure 5: speculative backfilling",
         "small jobs, in percent",
@@ -222,7 +211,7 @@ fn fifth(found: &ScenarioResults, name: &str, y: &str, of: Of) -> Figure {
 }
 
 fn by_rate(found: &ScenarioResults, name: &str, title: &str, y: &str, of: Of) -> Figure {
-    figure(
+    Figure::new(
         name,
         title,
         "rate of small work, by processor",
@@ -233,7 +222,7 @@ fn by_rate(found: &ScenarioResults, name: &str, title: &str, y: &str, of: Of) ->
 
 fn eighth(found: &ScenarioResults, name: &str, y: &str, of: Of) -> Figure {
     let groups = vec![("Intrepid".to_owned(), found.fourth.clone())];
-    figure(
+    Figure::new(
         name,
         "Figure 8: two weeks on Intrepid",
         "requests, and backfilling",
@@ -255,7 +244,7 @@ fn learning(found: &ScenarioResults) -> Figure {
         series: series.collect(),
     };
 
-    figure(
+    Figure::new(
         "learning",
         "Sequences learned from past runs",
         "runs",

@@ -7,7 +7,7 @@ use super::claims::claims;
 use super::scenarios::{LAWS, LESSONS, ScenarioResults, StrategyResults};
 use super::{Real, Study, absent};
 use crate::report::claim::{ClaimVerdict, NUMBERS, count};
-use crate::report::markdown::{again, heading, left_out, line, pictures, row};
+use crate::report::markdown::{again, heading, left_out, line, pictures, readings, row};
 use simulator::experiment::requests::RunMean;
 use simulator::figure::Figure;
 
@@ -64,21 +64,12 @@ pub(super) fn report(study: &Study, found: &ScenarioResults, figures: &[Figure])
 
     lessons(&mut out, found);
     real(&mut out, found.real.as_ref());
-    readings(&mut out);
+    readings(&mut out, &READINGS);
     pictures(&mut out, figures);
 
-    let quick = if study.quick { " --quick" } else { "" };
-    let log = study
-        .log
-        .as_ref()
-        .map_or_else(String::new, |log| format!(" --log {}", log.display()));
-    again(
-        &mut out,
-        &format!(
-            "gainaru{quick} --seed {} --runs {}{log}",
-            study.seed, study.runs
-        ),
-    );
+    let log = study.log.as_deref();
+    let runs = &study.runs;
+    again(&mut out, "gainaru", study.quick, study.seed, runs, log);
 
     out
 }
@@ -407,13 +398,4 @@ fn real(out: &mut String, real: Option<&Real>) {
         out,
         "\nKnown for EASY on the KTH-SP2 log: 15,695 s and 92.6.\n",
     );
-}
-
-fn readings(out: &mut String) {
-    line(out, "## How the paper was read\n");
-    heading(out, &["what it leaves open", "as read here"]);
-    for (open, taken) in READINGS {
-        row(out, [open, taken]);
-    }
-    line(out, "");
 }

@@ -13,12 +13,8 @@ const POINTS: u32 = 240;
 fn figure(name: &str, title: &str, (x, y): (&str, &str), body: Body) -> Figure {
     let log = matches!(body, Body::Bars { .. });
     Figure {
-        name: name.into(),
-        title: title.into(),
-        x: x.into(),
-        y: y.into(),
         log,
-        body,
+        ..Figure::new(name, title, x, y, body)
     }
 }
 

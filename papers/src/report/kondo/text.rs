@@ -8,7 +8,7 @@ use super::reference::{CONTENDERS, OURS, OURS_KEPT, PLATFORMS, READINGS, REFEREN
 use super::table::{ComparisonTable, size};
 use super::{COVERED, KondoResults, coverage};
 use crate::report::claim::NUMBERS;
-use crate::report::markdown::{heading, line, pictures, row, words};
+use crate::report::markdown::{heading, line, pictures, readings, row, words};
 use simulator::experiment::{MeasuredNumber as Number, Measurement, RunRow};
 use simulator::figure::Figure;
 
@@ -22,7 +22,7 @@ pub(super) fn report(found: &KondoResults, figures: &[Figure]) -> String {
     geos(&mut out, &found.main);
     claimed(&mut out, &found.main, &found.equal);
     reference(&mut out, &found.main);
-    readings(&mut out);
+    readings(&mut out, &READINGS);
     for platform in PLATFORMS {
         cells(&mut out, &found.main, platform);
     }
@@ -230,15 +230,6 @@ fn reference(out: &mut String, main: &ComparisonTable) {
             far.join(", ")
         );
     }
-}
-
-fn readings(out: &mut String) {
-    line(out, "## How the paper was read\n");
-    heading(out, &words(["what it leaves open", "as read here"]));
-    for (open, taken) in READINGS {
-        row(out, [open.to_owned(), taken.to_owned()]);
-    }
-    line(out, "");
 }
 
 /// Appends the cells of one platform: ratios, then copies and waste.

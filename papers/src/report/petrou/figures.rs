@@ -142,14 +142,13 @@ fn cumulative(number: u32, title: &str, lines: &[(&str, Factors)]) -> Figure {
         (format!("{name} (mean {:.3})", factors.mean()), points)
     };
 
-    Figure {
-        name: format!("figure-{number:02}"),
-        title: title.to_owned(),
-        x: "factor".to_owned(),
-        y: "part of the points at which it is at least so great".to_owned(),
-        log: false,
-        body: Body::Lines(lines.iter().map(line).collect()),
-    }
+    Figure::new(
+        format!("figure-{number:02}"),
+        title,
+        "factor",
+        "part of the points at which it is at least so great",
+        Body::Lines(lines.iter().map(line).collect()),
+    )
 }
 
 fn bars(
@@ -178,27 +177,21 @@ fn bars(
     };
 
     let values = || 0..slice.values.len();
-    Figure {
-        name: format!("figure-{number:02}"),
-        title: title.to_owned(),
-        x: x.to_owned(),
-        y: y.to_owned(),
-        log: false,
-        body: Body::Bars {
-            groups: values()
-                .map(|value| simulator::figure::number(slice.values[value].0))
-                .collect(),
-            series: SHOWN
-                .iter()
-                .map(|contender| {
-                    (
-                        contender.name().to_owned(),
-                        values().map(|value| bar(value, *contender)).collect(),
-                    )
-                })
-                .collect(),
-        },
-    }
+    let body = Body::Bars {
+        groups: values()
+            .map(|value| simulator::figure::number(slice.values[value].0))
+            .collect(),
+        series: SHOWN
+            .iter()
+            .map(|contender| {
+                (
+                    contender.name().to_owned(),
+                    values().map(|value| bar(value, *contender)).collect(),
+                )
+            })
+            .collect(),
+    };
+    Figure::new(format!("figure-{number:02}"), title, x, y, body)
 }
 
 fn log(figure: Figure) -> Figure {

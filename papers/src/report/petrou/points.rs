@@ -145,14 +145,19 @@ impl Audience for Measured {
 
 /// The 3,168 points within the ranges of Table 2.
 pub fn grid() -> Vec<StudyPoint> {
+    let services_s: Vec<f64> = (0..=10).map(|n| 20.0 + 360.0 * f64::from(n)).collect();
+    let thinks_s: Vec<f64> = (0..=5).map(|n| 20.0 + 3_600.0 * f64::from(n)).collect();
+    combined([1, 7, 13, 19], &services_s, &thinks_s)
+}
+
+/// Every combination of these numbers of tasks and times, with each number of users.
+fn combined(tasks: [u32; 4], services_s: &[f64], thinks_s: &[f64]) -> Vec<StudyPoint> {
     let mut points = Vec::new();
     for users in [4, 8, 12, 16] {
         for change_max in [0.0, 0.2, 0.4] {
-            for tasks_max in [1, 7, 13, 19] {
-                for service in 0..=10 {
-                    for think in 0..=5 {
-                        let service_s = 20.0 + 360.0 * f64::from(service);
-                        let think_s = 20.0 + 3_600.0 * f64::from(think);
+            for tasks_max in tasks {
+                for service_s in services_s.iter().copied() {
+                    for think_s in thinks_s.iter().copied() {
                         points.push(StudyPoint {
                             users,
                             change_max,
@@ -181,26 +186,9 @@ pub(super) const TABLE_3: StudyPoint = StudyPoint {
 /// The 432 points around Table 3 at which our policies are measured: servers there are neither idle
 /// nor always busy, so that a policy can gain something.
 pub(super) fn around() -> Vec<StudyPoint> {
-    let mut points = Vec::new();
-    for users in [4, 8, 12, 16] {
-        for change_max in [0.0, 0.2, 0.4] {
-            for tasks_max in [7, 15, 31, 63] {
-                for service_s in [300.0, 600.0, 1_200.0] {
-                    for think_s in [3_000.0, 6_000.0, 12_000.0] {
-                        points.push(StudyPoint {
-                            users,
-                            change_max,
-                            tasks_max,
-                            service_s,
-                            think_s,
-                        });
-                    }
-                }
-            }
-        }
-    }
-
-    points
+    let services_s = [300.0, 600.0, 1_200.0];
+    let thinks_s = [3_000.0, 6_000.0, 12_000.0];
+    combined([7, 15, 31, 63], &services_s, &thinks_s)
 }
 
 /// The contenders at the points around Table 3.

@@ -33,14 +33,9 @@ pub(super) fn report(study: &Study, results: &Measurements, figures: &[Figure]) 
     readings(&mut out);
     pictures(&mut out, figures);
 
-    let quick = if study.stride > 1 { " --quick" } else { "" };
-    again(
-        &mut out,
-        &format!(
-            "petrou{quick} --seed {} --runs {}",
-            study.seed, study.repetitions
-        ),
-    );
+    let quick = study.stride > 1;
+    let runs = &study.repetitions;
+    again(&mut out, "petrou", quick, study.seed, runs, None);
     out
 }
 

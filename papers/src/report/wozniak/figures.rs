@@ -10,14 +10,13 @@ use super::{
 use simulator::figure::{Bar, Body, Figure, Points};
 
 fn lines(number: u32, title: &str, lines: Vec<(String, Points)>) -> Figure {
-    Figure {
-        name: format!("figure-{number:02}"),
-        title: title.to_owned(),
-        x: "quality of estimate Q (%)".to_owned(),
-        y: "ratio (bars: one standard deviation)".to_owned(),
-        log: false,
-        body: Body::Spread(lines),
-    }
+    Figure::new(
+        format!("figure-{number:02}"),
+        title,
+        "quality of estimate Q (%)",
+        "ratio (bars: one standard deviation)",
+        Body::Spread(lines),
+    )
 }
 
 /// The points of `of` over Q, for the cells that `find` returns.
@@ -180,20 +179,19 @@ fn bars(table: &TrialTable) -> Figure {
         )
     };
 
-    Figure {
-        name: "figure-09".to_owned(),
-        title: format!("Figure 9: NS-Device, N = 32, Q = {:.0} %", 100.0 * qoe),
-        x: "enforcement".to_owned(),
-        y: "guarantee ratio (bars: one standard deviation)".to_owned(),
-        log: false,
-        body: Body::Bars {
+    Figure::new(
+        "figure-09",
+        format!("Figure 9: NS-Device, N = 32, Q = {:.0} %", 100.0 * qoe),
+        "enforcement",
+        "guarantee ratio (bars: one standard deviation)",
+        Body::Bars {
             groups: ways.iter().map(|(name, _)| (*name).to_owned()).collect(),
             series: vec![(
                 "kept".to_owned(),
                 ways.iter().map(|(_, policy)| bar(policy)).collect(),
             )],
         },
-    }
+    )
 }
 
 fn ours(table: &TrialTable, number: u32, title: &str, device: Device) -> Figure {

@@ -35,14 +35,8 @@ pub(super) fn report(study: &Study, table: &TrialTable, figures: &[Figure]) -> S
     readings(&mut out);
     pictures(&mut out, figures);
 
-    let quick = if study.quick { " --quick" } else { "" };
-    again(
-        &mut out,
-        &format!(
-            "wozniak{quick} --seed {} --runs {}",
-            study.seed, study.repetitions
-        ),
-    );
+    let runs = &study.repetitions;
+    again(&mut out, "wozniak", study.quick, study.seed, runs, None);
 
     out
 }
