@@ -15,11 +15,15 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::json::{SCHEMA, document};
+use crate::problem::Problem;
 use crate::table::Respond;
 
 /// A JSON document, as `--output json` prints it.
 #[derive(Debug)]
 pub(crate) struct JsonDocument<J>(pub(crate) J);
+
+/// The answer of an endpoint that returns a [`JsonDocument`].
+pub(crate) type JsonAnswer<J> = Result<JsonDocument<J>, Problem>;
 
 /// Returns the schema of a document with this body.
 pub(crate) fn schema<J: JsonSchema>(schemas: &mut SchemaGenerator) -> Value {

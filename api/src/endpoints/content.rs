@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::{get, post};
-use crate::answer::{JsonDocument, NothingMore, Raw};
+use crate::answer::{JsonAnswer, JsonDocument, NothingMore, Raw};
 use crate::body::{BodyTurn, WholeBody, next};
 use crate::call::Call;
 use crate::content::by_hash;
@@ -126,7 +126,7 @@ async fn send(
     call: Call,
     _: NoQuery,
     BytesBody(WholeBody { bytes, turn }): BytesBody,
-) -> Result<JsonDocument<ContentJson>, Problem> {
+) -> JsonAnswer<ContentJson> {
     let _kept = turn.map(BodyTurn::only_bytes);
     let blob = call.grid.put(bytes).await?;
     Ok(JsonDocument(ContentJson {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::get;
 use crate::access::collect;
-use crate::answer::JsonDocument;
+use crate::answer::{JsonAnswer, JsonDocument};
 use crate::call::Call;
 use crate::json::{AccountAnswer, AccountsJson, AccuracyJson, Object, PredictedWait, Word};
 use crate::problem::Problem;
@@ -49,11 +49,7 @@ pub(super) fn add(table: &mut Table) {
     );
 }
 
-async fn accuracy(
-    call: Call,
-    _: NoQuery,
-    _: NoBody,
-) -> Result<JsonDocument<AccuracyJson>, Problem> {
+async fn accuracy(call: Call, _: NoQuery, _: NoBody) -> JsonAnswer<AccuracyJson> {
     match call.grid.one(Request::Accuracy).await? {
         Reply::Accuracy(view) => Ok(JsonDocument(view.json())),
         _ => Err(Problem::unexpected()),
@@ -68,11 +64,7 @@ struct WaitQuery {
     hosts: u32,
 }
 
-async fn wait(
-    call: Call,
-    query: WaitQuery,
-    _: NoBody,
-) -> Result<JsonDocument<PredictedWait>, Problem> {
+async fn wait(call: Call, query: WaitQuery, _: NoBody) -> JsonAnswer<PredictedWait> {
     let WaitQuery { hosts } = query;
     match call.grid.one(Request::HostsWait { hosts }).await? {
         Reply::HostsWait(view) => Ok(JsonDocument(view.json())),
@@ -91,7 +83,7 @@ struct WhoamiJson {
     program: &'static str,
 }
 
-async fn whoami(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<WhoamiJson>, Problem> {
+async fn whoami(call: Call, _: NoQuery, _: NoBody) -> JsonAnswer<WhoamiJson> {
     Ok(JsonDocument(WhoamiJson {
         user: call.grid.who.user.clone(),
         role: Word(call.grid.who.role),
@@ -110,11 +102,7 @@ struct AccountQuery {
     jobs: bool,
 }
 
-async fn account(
-    call: Call,
-    query: AccountQuery,
-    _: NoBody,
-) -> Result<JsonDocument<AccountsJson>, Problem> {
+async fn account(call: Call, query: AccountQuery, _: NoBody) -> JsonAnswer<AccountsJson> {
     let AccountQuery { user, jobs } = query;
     let estimates = Request::Estimates { user: user.clone() };
     let accounts = collect!(call.grid, Request::Account { user, jobs }, Reply::Accounts);

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::list::{ListPage, PageLimit, after};
 use super::{get, post};
 use crate::access::collect;
-use crate::answer::JsonDocument;
+use crate::answer::{JsonAnswer, JsonDocument};
 use crate::call::Call;
 use crate::cursor::PageStart;
 use crate::json::{HostJson, Object, SiteJson, UpdatesJson};
@@ -86,11 +86,11 @@ pub(super) fn add(table: &mut Table) {
     );
 }
 
-async fn updates(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<UpdatesJson>, Problem> {
+async fn updates(call: Call, _: NoQuery, _: NoBody) -> JsonAnswer<UpdatesJson> {
     Ok(JsonDocument(call.grid.updates().await?.json()))
 }
 
-async fn settings(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<SiteJson>, Problem> {
+async fn settings(call: Call, _: NoQuery, _: NoBody) -> JsonAnswer<SiteJson> {
     let (settings, hosts) = call.grid.site().await?;
     Ok(JsonDocument(SiteJson::new(&settings, &hosts)))
 }
@@ -116,11 +116,7 @@ struct HostsPage {
     next: Option<String>,
 }
 
-async fn list(
-    call: Call,
-    query: HostsQuery,
-    _: NoBody,
-) -> Result<JsonDocument<HostsPage>, Problem> {
+async fn list(call: Call, query: HostsQuery, _: NoBody) -> JsonAnswer<HostsPage> {
     let after = after(query.after.as_ref())?;
     let wanted = |view: &&HostView| after.is_none_or(|number| view.id.0 > number);
     let names = Vec::new();
@@ -145,7 +141,7 @@ async fn list(
 }
 
 /// The one host with which the master answers.
-async fn one(call: &Call, request: Request) -> Result<JsonDocument<HostJson>, Problem> {
+async fn one(call: &Call, request: Request) -> JsonAnswer<HostJson> {
     let mut views = collect!(call.grid, request, Reply::Hosts);
     let missing = || Problem::not_found("there is no such host", "GET /api/v1/hosts");
     Ok(JsonDocument(views.pop().ok_or_else(missing)?.json()))
@@ -155,12 +151,12 @@ fn name(call: &Call) -> String {
     call.param("host").to_owned()
 }
 
-async fn info(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<HostJson>, Problem> {
+async fn info(call: Call, _: NoQuery, _: NoBody) -> JsonAnswer<HostJson> {
     let names = vec![name(&call)];
     one(&call, Request::Hosts { names }).await
 }
 
-async fn revoke(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<HostJson>, Problem> {
+async fn revoke(call: Call, _: NoQuery, _: NoBody) -> JsonAnswer<HostJson> {
     // The name of an identity is that of its host; a number is looked up first.
     let names = vec![name(&call)];
     let views = collect!(
@@ -178,17 +174,17 @@ async fn revoke(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<HostJs
     one(&call, Request::Hosts { names }).await
 }
 
-async fn forget(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<HostJson>, Problem> {
+async fn forget(call: Call, _: NoQuery, _: NoBody) -> JsonAnswer<HostJson> {
     let host = name(&call);
     one(&call, Request::HostForget { host }).await
 }
 
-async fn drain(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<HostJson>, Problem> {
+async fn drain(call: Call, _: NoQuery, _: NoBody) -> JsonAnswer<HostJson> {
     let host = name(&call);
     one(&call, Request::Drain { host }).await
 }
 
-async fn resume(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<HostJson>, Problem> {
+async fn resume(call: Call, _: NoQuery, _: NoBody) -> JsonAnswer<HostJson> {
     let host = name(&call);
     one(&call, Request::Undrain { host }).await
 }
@@ -201,11 +197,7 @@ struct OwnerBody {
     owner: Option<String>,
 }
 
-async fn own(
-    call: Call,
-    _: NoQuery,
-    JsonBody(body): JsonBody<OwnerBody>,
-) -> Result<JsonDocument<HostJson>, Problem> {
+async fn own(call: Call, _: NoQuery, JsonBody(body): JsonBody<OwnerBody>) -> JsonAnswer<HostJson> {
     let request = Request::HostOwner {
         host: name(&call),
         owner: body.owner,
@@ -227,7 +219,7 @@ async fn label(
     call: Call,
     _: NoQuery,
     JsonBody(body): JsonBody<LabelsBody>,
-) -> Result<JsonDocument<HostJson>, Problem> {
+) -> JsonAnswer<HostJson> {
     let read = |words: Vec<String>| {
         let labels: Result<Vec<Label>, _> = words.iter().map(|word| word.parse()).collect();
         labels.map_err(|error| Problem::senseless(format!("{error}"), ""))

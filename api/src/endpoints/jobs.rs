@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::list::{Commas, ListPage, PageLimit, after};
 use super::{get, post};
 use crate::access::collect;
-use crate::answer::JsonDocument;
+use crate::answer::{JsonAnswer, JsonDocument};
 use crate::call::Call;
 use crate::content::SHORT;
 use crate::cursor::PageStart;
@@ -129,7 +129,7 @@ struct JobsPage {
     next: Option<String>,
 }
 
-async fn list(call: Call, query: JobsQuery, _: NoBody) -> Result<JsonDocument<JobsPage>, Problem> {
+async fn list(call: Call, query: JobsQuery, _: NoBody) -> JsonAnswer<JobsPage> {
     let after = after(query.after.as_ref())?;
     let jobs = match (query.label.0, after) {
         (labels, _) if !labels.is_empty() => Selector::Labelled(labels.into_iter().collect()),
@@ -160,7 +160,7 @@ async fn list(call: Call, query: JobsQuery, _: NoBody) -> Result<JsonDocument<Jo
     Ok(JsonDocument(JobsPage { jobs, next }))
 }
 
-async fn info(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<JobInfoJson>, Problem> {
+async fn info(call: Call, _: NoQuery, _: NoBody) -> JsonAnswer<JobInfoJson> {
     let job = call.this_job().await?;
     let failures = failures(&call, &job).await?;
     // A master behind a gateway may be older than that question.
@@ -177,7 +177,7 @@ async fn failures(call: &Call, job: &JobView) -> Result<Vec<FailureCause>, Probl
     call.grid.failures(&tasks, SHORT).await
 }
 
-async fn explain(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<ExplainJson>, Problem> {
+async fn explain(call: Call, _: NoQuery, _: NoBody) -> JsonAnswer<ExplainJson> {
     let job = call.job().await?;
     let Reply::Explained(view) = call.grid.one(Request::Explain { job }).await? else {
         return Err(Problem::unexpected());
@@ -188,11 +188,7 @@ async fn explain(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<Expla
     Ok(JsonDocument(answer.json()))
 }
 
-async fn forecast(
-    call: Call,
-    _: NoQuery,
-    _: NoBody,
-) -> Result<JsonDocument<PredictionJson>, Problem> {
+async fn forecast(call: Call, _: NoQuery, _: NoBody) -> JsonAnswer<PredictionJson> {
     let job = call.this_job().await?;
     Ok(JsonDocument(PredictionAnswer(&job).json()))
 }
@@ -204,7 +200,7 @@ pub(super) struct ChangedJson {
     jobs: Vec<TasksChangedJson>,
 }
 
-async fn changed(call: &Call, request: Request) -> Result<JsonDocument<ChangedJson>, Problem> {
+async fn changed(call: &Call, request: Request) -> JsonAnswer<ChangedJson> {
     let changed = collect!(call.grid, request, Reply::Changed);
     let jobs = all(&changed);
     Ok(JsonDocument(ChangedJson { jobs }))
@@ -236,7 +232,7 @@ async fn cancel(
     call: Call,
     _: NoQuery,
     JsonBody(body): JsonBody<CancelBody>,
-) -> Result<JsonDocument<ChangedJson>, Problem> {
+) -> JsonAnswer<ChangedJson> {
     let jobs = this(&call).await?;
     if body.unrequested {
         return changed(&call, Request::CancelUnrequested { jobs }).await;
@@ -260,7 +256,7 @@ async fn retry(
     call: Call,
     _: NoQuery,
     JsonBody(body): JsonBody<RetryBody>,
-) -> Result<JsonDocument<RetriedJson>, Problem> {
+) -> JsonAnswer<RetriedJson> {
     let job = call.job().await?;
     let request = Request::Retry {
         job,
@@ -289,7 +285,7 @@ async fn request(
     call: Call,
     _: NoQuery,
     JsonBody(body): JsonBody<RequestBody>,
-) -> Result<JsonDocument<RequestJson>, Problem> {
+) -> JsonAnswer<RequestJson> {
     let job = call.job().await?;
     let tasks = tasks(body.tasks.as_deref())?;
     let request = Request::RequestTasks {
@@ -327,7 +323,7 @@ async fn cancelled(call: &Call, job: JobId, tasks: Selector) -> Result<u64, Prob
     Ok(count)
 }
 
-async fn close(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<ChangedJson>, Problem> {
+async fn close(call: Call, _: NoQuery, _: NoBody) -> JsonAnswer<ChangedJson> {
     let jobs = this(&call).await?;
     changed(&call, Request::Close { jobs }).await
 }
@@ -347,7 +343,7 @@ async fn share(
     call: Call,
     _: NoQuery,
     JsonBody(body): JsonBody<ShareBody>,
-) -> Result<JsonDocument<ChangedJson>, Problem> {
+) -> JsonAnswer<ChangedJson> {
     let request = Request::Share {
         jobs: this(&call).await?,
         user: body.user,
@@ -356,7 +352,7 @@ async fn share(
     changed(&call, request).await
 }
 
-async fn forget(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<ChangedJson>, Problem> {
+async fn forget(call: Call, _: NoQuery, _: NoBody) -> JsonAnswer<ChangedJson> {
     let jobs = this(&call).await?;
     changed(&call, Request::Forget { jobs }).await
 }

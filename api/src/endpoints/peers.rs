@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{get, post};
 use crate::access::collect;
-use crate::answer::{JsonDocument, Made};
+use crate::answer::{JsonAnswer, JsonDocument, Made};
 use crate::call::{Call, number};
 use crate::json::{AuditJson, IdentityJson, NewTokenAnswer, NewTokenJson, Object, TokenJson, all};
 use crate::problem::Problem;
@@ -131,21 +131,17 @@ struct TokensJson {
     tokens: Vec<TokenJson>,
 }
 
-async fn token_list(call: &Call, request: Request) -> Result<JsonDocument<TokensJson>, Problem> {
+async fn token_list(call: &Call, request: Request) -> JsonAnswer<TokensJson> {
     let tokens = collect!(call.grid, request, Reply::Tokens);
     let tokens = all(&tokens);
     Ok(JsonDocument(TokensJson { tokens }))
 }
 
-async fn tokens(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<TokensJson>, Problem> {
+async fn tokens(call: Call, _: NoQuery, _: NoBody) -> JsonAnswer<TokensJson> {
     token_list(&call, Request::TokenList).await
 }
 
-async fn revoke_token(
-    call: Call,
-    _: NoQuery,
-    _: NoBody,
-) -> Result<JsonDocument<TokensJson>, Problem> {
+async fn revoke_token(call: Call, _: NoQuery, _: NoBody) -> JsonAnswer<TokensJson> {
     let id = number(call.param("token"));
     let id = id.ok_or_else(|| Problem::invalid("a token has a number", "GET /api/v1/tokens"))?;
     token_list(&call, Request::TokenRevoke { id }).await
@@ -158,38 +154,23 @@ struct IdentitiesJson {
     identities: Vec<IdentityJson>,
 }
 
-async fn identity_list(
-    call: &Call,
-    request: Request,
-) -> Result<JsonDocument<IdentitiesJson>, Problem> {
+async fn identity_list(call: &Call, request: Request) -> JsonAnswer<IdentitiesJson> {
     let identities = collect!(call.grid, request, Reply::Identities);
     let identities = all(&identities);
     Ok(JsonDocument(IdentitiesJson { identities }))
 }
 
-async fn identities(
-    call: Call,
-    _: NoQuery,
-    _: NoBody,
-) -> Result<JsonDocument<IdentitiesJson>, Problem> {
+async fn identities(call: Call, _: NoQuery, _: NoBody) -> JsonAnswer<IdentitiesJson> {
     let names = Vec::new();
     identity_list(&call, Request::Identities { names }).await
 }
 
-async fn approve(
-    call: Call,
-    _: NoQuery,
-    _: NoBody,
-) -> Result<JsonDocument<IdentitiesJson>, Problem> {
+async fn approve(call: Call, _: NoQuery, _: NoBody) -> JsonAnswer<IdentitiesJson> {
     let name = call.param("identity").to_owned();
     identity_list(&call, Request::Approve { name }).await
 }
 
-async fn revoke(
-    call: Call,
-    _: NoQuery,
-    _: NoBody,
-) -> Result<JsonDocument<IdentitiesJson>, Problem> {
+async fn revoke(call: Call, _: NoQuery, _: NoBody) -> JsonAnswer<IdentitiesJson> {
     let name = call.param("identity").to_owned();
     identity_list(&call, Request::Revoke { name }).await
 }
@@ -210,11 +191,7 @@ struct AuditsJson {
     audit: Vec<AuditJson>,
 }
 
-async fn audit(
-    call: Call,
-    query: AuditQuery,
-    _: NoBody,
-) -> Result<JsonDocument<AuditsJson>, Problem> {
+async fn audit(call: Call, query: AuditQuery, _: NoBody) -> JsonAnswer<AuditsJson> {
     let most = u32::try_from(query.limit.0).unwrap_or(u32::MAX);
     let entries = collect!(call.grid, Request::Audit { most }, Reply::Audit);
     let audit = all(&entries);

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::get;
 use super::list::{Commas, ListPage, PageLimit, after};
-use crate::answer::{JsonDocument, PieceFlow, Raw};
+use crate::answer::{JsonAnswer, JsonDocument, PieceFlow, Raw};
 use crate::call::Call;
 use crate::content::send;
 use crate::cursor::PageStart;
@@ -99,11 +99,7 @@ struct TasksPage {
     next: Option<String>,
 }
 
-async fn list(
-    call: Call,
-    query: TasksQuery,
-    _: NoBody,
-) -> Result<JsonDocument<TasksPage>, Problem> {
+async fn list(call: Call, query: TasksQuery, _: NoBody) -> JsonAnswer<TasksPage> {
     let after = after(query.after.as_ref())?;
     let request = Request::Tasks {
         job: call.job().await?,
@@ -129,7 +125,7 @@ async fn list(
     Ok(JsonDocument(TasksPage { tasks, next }))
 }
 
-async fn info(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<TaskJson>, Problem> {
+async fn info(call: Call, _: NoQuery, _: NoBody) -> JsonAnswer<TaskJson> {
     Ok(JsonDocument(call.this_task().await?.json()))
 }
 
@@ -386,7 +382,7 @@ async fn left(call: &Call) -> Result<OutputView, Problem> {
     }
 }
 
-async fn files(call: Call, _: NoQuery, _: NoBody) -> Result<JsonDocument<FilesJson>, Problem> {
+async fn files(call: Call, _: NoQuery, _: NoBody) -> JsonAnswer<FilesJson> {
     let output = left(&call).await?;
     let file = |file: &FileView| FileJson {
         path: file.path.to_string(),

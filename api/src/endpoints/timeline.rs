@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::get;
-use crate::answer::JsonDocument;
+use crate::answer::{JsonAnswer, JsonDocument};
 use crate::call::Call;
 use crate::json::{TimelineJson, now};
 use crate::problem::Problem;
@@ -59,11 +59,7 @@ fn time(name: &str, text: Option<&String>) -> Result<Option<Time>, Problem> {
     }
 }
 
-async fn timeline(
-    call: Call,
-    query: TimelineQuery,
-    _: NoBody,
-) -> Result<JsonDocument<TimelineJson>, Problem> {
+async fn timeline(call: Call, query: TimelineQuery, _: NoBody) -> JsonAnswer<TimelineJson> {
     let columns = usize::from(query.columns.unwrap_or(COLUMNS));
     if !(1..=MOST_COLUMNS).contains(&columns) {
         let what = format!("a timeline has 1 to {MOST_COLUMNS} columns");
