@@ -1,11 +1,9 @@
 //! The cursor of a page: where the next one begins, in a form that only this program makes.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-
+use crate::json::inline_schema;
 use crate::problem::Problem;
 
 /// The number of the last entry of a page, for the list of this name.
@@ -29,19 +27,7 @@ impl PageStart {
     }
 }
 
-impl JsonSchema for PageStart {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "PageStart".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "pattern": format!("^[0-9a-f]{{{LENGTH}}}$") })
-    }
-}
+inline_schema!(PageStart: { "type": "string", "pattern": format!("^[0-9a-f]{{{LENGTH}}}$") });
 
 /// The check behind the number: a cursor that was made up or shortened is noticed.
 fn check(digits: &str) -> String {

@@ -128,6 +128,26 @@ pub fn now() -> Time {
     Time(Span::from(since.unwrap_or_default()).0)
 }
 
+/// Describes a type wherever it is used, instead of once under its name.
+macro_rules! inline_schema {
+    ($of:ident: $schema:tt) => {
+        impl schemars::JsonSchema for $of {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($of).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!($schema)
+            }
+        }
+    };
+}
+pub(crate) use inline_schema;
+
 /// A time, as text in ISO 8601.
 #[derive(Debug, Clone, Copy)]
 pub struct IsoTime(pub Time);
@@ -138,19 +158,7 @@ impl Serialize for IsoTime {
     }
 }
 
-impl JsonSchema for IsoTime {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "IsoTime".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "format": "date-time" })
-    }
-}
+inline_schema!(IsoTime: { "type": "string", "format": "date-time" });
 
 /// A span of time, as a number of seconds.
 #[derive(Debug, Clone, Copy)]
@@ -162,19 +170,7 @@ impl Serialize for Seconds {
     }
 }
 
-impl JsonSchema for Seconds {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Seconds".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "number", "minimum": 0 })
-    }
-}
+inline_schema!(Seconds: { "type": "number", "minimum": 0 });
 
 /// A value that has a word for each case, as that word.
 #[derive(Debug, Clone, Copy)]

@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de::Error};
 
 use crate::cursor::{Cursor, PageStart};
-use crate::json::WordCases;
+use crate::json::{WordCases, inline_schema};
 use crate::problem::Problem;
 
 /// The most entries of a page, and as many as it has if nothing is said.
@@ -38,19 +38,7 @@ impl<'de> Deserialize<'de> for PageLimit {
     }
 }
 
-impl JsonSchema for PageLimit {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "PageLimit".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "integer", "minimum": 1, "maximum": MOST, "default": USUAL })
-    }
-}
+inline_schema!(PageLimit: { "type": "integer", "minimum": 1, "maximum": MOST, "default": USUAL });
 
 /// Values with commas between them; none if the text is empty.
 #[derive(Debug, Clone)]
