@@ -154,75 +154,59 @@ static CATALOGUE: &[Policy] = &[
         "SRPTxFCFS",
         "Petrou et al. 2004, section 3.3",
         "What is requested before what is only disclosed, the shortest first; a request takes the place of disclosed work.",
-        Batchactive {
-            requested: RequestedOrder::Srpt,
-            disclosed: Disclosed::Fcfs,
-        },
+        RequestedOrder::Srpt,
+        Disclosed::Fcfs,
     ),
     batchactive(
         "FCFSxFCFS",
         "Petrou et al. 2004, section 3.3",
         "What is requested before what is only disclosed, by time; a request takes the place of disclosed work.",
-        Batchactive {
-            requested: RequestedOrder::Fcfs,
-            disclosed: Disclosed::Fcfs,
-        },
+        RequestedOrder::Fcfs,
+        Disclosed::Fcfs,
     ),
     batchactive(
         "SRPTxNEED",
         "deskgrid: SRPTxFCFS with disclosed tasks by predicted need",
         "As SRPTxFCFS, but disclosed tasks go by how likely they are needed next: how many come before it in its job, and \
          how often its user used to go on.",
-        Batchactive {
-            requested: RequestedOrder::Srpt,
-            disclosed: NEED,
-        },
+        RequestedOrder::Srpt,
+        NEED,
     ),
     batchactive(
         SPECULATIVE_POLICY,
         "deskgrid: FCFSxFCFS with disclosed tasks by predicted need",
         "As FCFSxFCFS, but disclosed tasks go by how likely they are needed next: how many come before it in its job, and \
          how often its user used to go on.",
-        Batchactive {
-            requested: RequestedOrder::Fcfs,
-            disclosed: NEED,
-        },
+        RequestedOrder::Fcfs,
+        NEED,
     ),
     batchactive(
         "INTERACTIVE-SRPT",
         "Petrou et al. 2004, section 2",
         "Only what is requested runs, the shortest first.",
-        Batchactive {
-            requested: RequestedOrder::Srpt,
-            disclosed: Disclosed::Held,
-        },
+        RequestedOrder::Srpt,
+        Disclosed::Held,
     ),
     batchactive(
         "INTERACTIVE-FCFS",
         "Petrou et al. 2004, section 2",
         "Only what is requested runs, by time.",
-        Batchactive {
-            requested: RequestedOrder::Fcfs,
-            disclosed: Disclosed::Held,
-        },
+        RequestedOrder::Fcfs,
+        Disclosed::Held,
     ),
     batchactive(
         "BATCH-SRPT",
         "Petrou et al. 2004, section 2",
         "What is disclosed runs as if it were requested, the shortest first.",
-        Batchactive {
-            requested: RequestedOrder::Srpt,
-            disclosed: Disclosed::AsRequested,
-        },
+        RequestedOrder::Srpt,
+        Disclosed::AsRequested,
     ),
     batchactive(
         "BATCH-FCFS",
         "Petrou et al. 2004, section 2",
         "What is disclosed runs as if it were requested, by time.",
-        Batchactive {
-            requested: RequestedOrder::Fcfs,
-            disclosed: Disclosed::AsRequested,
-        },
+        RequestedOrder::Fcfs,
+        Disclosed::AsRequested,
     ),
     policed(
         "CALENDAR-HARD",
@@ -355,16 +339,19 @@ const fn batchactive(
     name: &'static str,
     source: &'static str,
     summary: &'static str,
-    answer: Batchactive,
+    requested: RequestedOrder,
+    disclosed: Disclosed,
 ) -> Policy {
-    let ordering = Ordering::Batchactive(answer);
-    let placement = Placement::PriCr;
+    let ordering = Ordering::Batchactive(Batchactive {
+        requested,
+        disclosed,
+    });
     Policy {
         name,
         source,
         summary,
         ordering,
-        placement,
+        placement: Placement::PriCr,
         ..BASE
     }
 }
