@@ -28,38 +28,21 @@ pub(super) enum LoopInput {
     Program(ProgramNews),
 }
 
-impl From<MachineEvent> for LoopInput {
-    fn from(event: MachineEvent) -> Self {
-        LoopInput::Machine(event)
-    }
+macro_rules! inputs_from {
+    ($($of:ident = $input:ident),+ $(,)?) => {
+        $(impl From<$of> for LoopInput {
+            fn from(of: $of) -> Self {
+                LoopInput::$input(of)
+            }
+        })+
+    };
 }
 
-impl From<SessionEvent> for LoopInput {
-    fn from(session: SessionEvent) -> Self {
-        LoopInput::Session(session)
-    }
-}
-
-impl From<Spooled> for LoopInput {
-    fn from(spooled: Spooled) -> Self {
-        LoopInput::Spool(spooled)
-    }
-}
-
-impl From<DueIntervals> for LoopInput {
-    fn from(due: DueIntervals) -> Self {
-        LoopInput::Recorded(due)
-    }
-}
-
-impl From<ControlQuestion> for LoopInput {
-    fn from(question: ControlQuestion) -> Self {
-        LoopInput::Asked(question)
-    }
-}
-
-impl From<Sighted> for LoopInput {
-    fn from(sighted: Sighted) -> Self {
-        LoopInput::Sighted(sighted)
-    }
+inputs_from! {
+    MachineEvent = Machine,
+    SessionEvent = Session,
+    Spooled = Spool,
+    DueIntervals = Recorded,
+    ControlQuestion = Asked,
+    Sighted = Sighted,
 }
