@@ -252,3 +252,86 @@ async fn hosts_that_are_named_are_listed_in_that_order_and_each_once() {
     let listed: Vec<String> = listed.map(|host| host.facts.name).collect();
     assert_eq!(listed, named);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_selection_the_jobs_that_are_not_settled_are_listed() {
+    let master = Master::start().await;
+    let ann = Client::connect(&master.enrol(Role::Client, "ann").await)
+        .await
+        .unwrap();
+    let (cancelled, _) = submit(&ann, 1, &noops(1)).await.unwrap();
+    let (open, _) = submit(&ann, 2, &noops(1)).await.unwrap();
+
+    submit(&master.admin().await, 3, &noops(1)).await.unwrap();
+    let only = Selector::Ids(IdSet::from_range(cancelled.0, cancelled.0));
+    ann.ask(&Request::Cancel {
+        jobs: only,
+        tasks: None,
+    })
+    .await
+    .unwrap();
+
+    let listed = ann
+        .ask(&Request::Jobs {
+            jobs: Selector::Ids(IdSet::new()),
+            states: Vec::new(),
+        })
+        .await
+        .unwrap();
+    let [Reply::Jobs(views)] = &listed[..] else {
+        panic!("{listed:?}")
+    };
+    assert_eq!(
+        views.iter().map(|view| view.job).collect::<Vec<_>>(),
+        [open]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_list_says_of_the_first_jobs_only_when_they_are_finished_and_a_single_job_always() {
+    let master = Master::start().await;
+    let _worker = master
+        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
+        .await;
+    let admin = master.admin().await;
+
+    for id in 1..=34 {
+        let rules = Rules {
+            estimate: Some(Span::from_secs(60)),
+            ..Rules::default()
+        };
+        submit(&admin, id, &JobSpec { rules, ..noops(1) })
+            .await
+            .unwrap();
+    }
+
+    let predicted = async |jobs: Selector, states: Vec<JobState>| {
+        let Reply::Jobs(views) = within(admin.ask(&Request::Jobs { jobs, states }))
+            .await
+            .unwrap()
+            .remove(0)
+        else {
+            panic!("no jobs")
+        };
+        views
+            .iter()
+            .filter(|view| view.predicted.is_some())
+            .map(|view| view.job.0)
+            .collect::<Vec<_>>()
+    };
+
+    let numbers = |first, last| (first..=last).collect::<Vec<_>>();
+    for all in [Selector::Ids(IdSet::new()), Selector::All] {
+        assert_eq!(predicted(all, Vec::new()).await, numbers(1, 32));
+    }
+
+    // The two that run are not among them.
+    assert_eq!(
+        predicted(Selector::All, vec![JobState::Waiting]).await,
+        numbers(3, 34)
+    );
+    assert_eq!(
+        predicted(Selector::Ids(IdSet::from_range(34, 34)), Vec::new()).await,
+        [34]
+    );
+}
