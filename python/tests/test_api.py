@@ -96,7 +96,7 @@ class Gateway:
     def headers(self) -> dict[str, str]:
         return {}
 
-    def command(self, *args: str) -> Any:
+    def command(self, *args: str, limit: float) -> Any:
         if self.failures:
             raise self.failures.pop()
         return {"content": [{"blake3": "00", "bytes": 1}]}
@@ -299,9 +299,9 @@ def test_a_master_that_is_away_while_content_is_sent_is_waited_for(
         command = g._session.api.gateway.command
         failed = threading.Event()
 
-        def noticed(*args: str) -> Any:
+        def noticed(*args: str, limit: float) -> Any:
             try:
-                return command(*args)
+                return command(*args, limit=limit)
             except Exception:
                 failed.set()
                 raise
