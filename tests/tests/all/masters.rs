@@ -194,7 +194,7 @@ fn numbers_that_come_from_the_rows_alone_are_noticed() {
 
 #[test]
 fn deleting_content_before_it_is_condemned_is_noticed() {
-    noticed("condemn before delete", (&[CONTENT_GONE], 658), |laws| {
+    noticed("condemn before delete", (&[CONTENT_GONE], 418), |laws| {
         laws.condemn_before_delete = false;
     });
 }
