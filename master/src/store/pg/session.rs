@@ -296,7 +296,7 @@ impl DbSession {
             if has_all.map_err(|error| place.away(&error))? {
                 return Ok(session);
             }
-            // In a simulated world the writer has this very thread, and could see to nothing meanwhile.
+            // In a simulated world the writer shares this thread, so waiting would keep it from its work.
             if place.simulation().is_some() || place.since_boot().since(since) > WAITS {
                 return Err(place.unfit("it lacks changes that it had confirmed"));
             }
