@@ -20,7 +20,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc::{self, UnboundedSender};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinSet;
 
 use common::Time;
 use common::owner::StatusReport;
@@ -166,19 +167,26 @@ pub(crate) struct ControlQuestion {
     pub answer: oneshot::Sender<Result<StatusReport, String>>,
 }
 
-/// Answers whoever asks a worker that does not work yet: with `why`. Ends only if it cannot.
+/// Answers whoever asks a worker that does not work yet: with the newest `why`. Ends only if it cannot; the
+/// conversations end with it, since the next one to answer here needs the pipe of Windows to itself.
 ///
 /// # Errors
 /// If the socket cannot be made.
-pub async fn rest(dir: &Path, why: &str) -> io::Result<()> {
+pub async fn rest(dir: &Path, why: &watch::Receiver<String>) -> io::Result<()> {
     std::fs::create_dir_all(dir)?;
     let mut listener = transport::Listener::bind(dir)?;
+    let (tell, mut asked) = mpsc::unbounded_channel::<ControlQuestion>();
+    let mut conversations = JoinSet::new();
+
     loop {
-        let stream = listener.accept().await?;
-        let (tell, mut asked) = mpsc::unbounded_channel::<ControlQuestion>();
-        tokio::spawn(converse(stream, dir.to_owned(), tell));
-        if let Some(question) = asked.recv().await {
-            let _ = question.answer.send(Err(why.to_owned()));
+        tokio::select! {
+            stream = listener.accept() => {
+                conversations.spawn(converse(stream?, dir.to_owned(), tell.clone()));
+            }
+            Some(question) = asked.recv() => {
+                let _ = question.answer.send(Err(why.borrow().clone()));
+            }
+            Some(_) = conversations.join_next() => {}
         }
     }
 }

@@ -10,6 +10,7 @@ use common::wire::enrol::WantedRole;
 use link::retry::Backoff;
 use link::{Identity, JoiningKey, LinkError};
 use serde::Deserialize;
+use tokio::sync::watch;
 use worker::admin;
 
 use super::login::{Newcomer, check_role, other_name, own_name};
@@ -55,18 +56,28 @@ pub(super) async fn identity(home: &Path, file: &Path) -> Result<Identity, Failu
         return known(home, file);
     }
 
-    let mut exposed = link::files::exposed(file, "the join token");
-    let mut unreachable = Backoff::new(UNREACHABLE.0, UNREACHABLE.1);
-    let mut refused = Backoff::new(REFUSED.0, REFUSED.1);
-    let mut wish = first_wish(file).await?;
-    if let Some(warning) = exposed.take() {
+    let exposed = link::files::exposed(file, "the join token");
+    let wish = first_wish(file).await?;
+    if let Some(warning) = exposed {
         tracing::warn!("{warning}");
     }
 
+    let (tell, why) = watch::channel(format!("this PC joins a grid by {}", file.display()));
     let dir = home.parent().unwrap_or(home);
-    let mut why = format!("this PC joins a grid by {}", file.display());
+    resting(dir, &why, Box::pin(keep_joining(home, file, wish, &tell))).await
+}
+
+/// Joins, as often as it takes; `why` is why this PC has not yet.
+async fn keep_joining(
+    home: &Path,
+    file: &Path,
+    mut wish: JoinWish,
+    why: &watch::Sender<String>,
+) -> Result<Identity, Failure> {
+    let mut unreachable = Backoff::new(UNREACHABLE.0, UNREACHABLE.1);
+    let mut refused = Backoff::new(REFUSED.0, REFUSED.1);
     loop {
-        let error = match resting(dir, &why, join(home, &wish)).await? {
+        let error = match join(home, &wish).await? {
             Ok(identity) => {
                 identity.save(home)?;
                 tracing::info!(target: admin::JOINING, master = %identity.link.master, name = %identity.link.name, "joined the grid");
@@ -86,8 +97,8 @@ pub(super) async fn identity(home: &Path, file: &Path) -> Result<Identity, Failu
             &mut refused
         };
         let pause = pauses.delay();
-        why = say(error, pause, file);
-        if let Some(other) = resting(dir, &why, changed(file, &wish.text, pause)).await {
+        why.send_replace(say(error, pause, file));
+        if let Some(other) = changed(file, &wish.text, pause).await {
             wish = other;
             unreachable.reset();
             refused.reset();
@@ -147,19 +158,28 @@ pub(super) async fn arrival(dir: &Path, file: &Path) {
         file.display()
     );
     tracing::warn!(target: admin::JOINING, "{why}");
+    let (_tell, why) = watch::channel(why);
     resting(dir, &why, written(file)).await;
 }
 
 /// Does `work`. Meanwhile whoever asks the worker of `dir` for its status is told `why` it does not work yet.
-async fn resting<T>(dir: &Path, why: &str, work: impl Future<Output = T>) -> T {
+async fn resting<T>(dir: &Path, why: &watch::Receiver<String>, work: impl Future<Output = T>) -> T {
     let mut work = std::pin::pin!(work);
+    let answers = async {
+        let mut failed = 0_u32;
+        while let Err(error) = worker::control::rest(dir, why).await {
+            failed = failed.saturating_add(1);
+            // A pipe of Windows may be there for a moment longer than whoever answered at it before.
+            if failed == 2 {
+                tracing::warn!(%error, "`deskgrid worker status` does not find this worker");
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    };
+
     tokio::select! {
         done = &mut work => done,
-        // Without the socket it goes on all the same.
-        Err(error) = worker::control::rest(dir, why) => {
-            tracing::warn!(%error, "`deskgrid worker status` will not find this worker");
-            work.await
-        }
+        () = answers => work.await,
     }
 }
 

@@ -192,8 +192,9 @@ async fn nonsense_is_refused_in_words_and_turns_nothing() {
 async fn a_worker_that_does_not_work_yet_says_why_and_makes_room_for_one_that_does() {
     let dir = tempfile::tempdir().unwrap();
     let status = ControlRequest::Status;
+    let (_tell, why) = watch::channel("it waits".to_owned());
     tokio::select! {
-        ended = rest(dir.path(), "it waits") => panic!("{ended:?}"),
+        ended = rest(dir.path(), &why) => panic!("{ended:?}"),
         // The first may come before there is a socket.
         () = async {
             loop {
@@ -216,6 +217,42 @@ async fn a_worker_that_does_not_work_yet_says_why_and_makes_room_for_one_that_do
         }
     };
     assert_eq!(asked(dir.path(), said).await.0, report());
+}
+
+#[tokio::test]
+async fn a_worker_that_rests_gives_its_newest_reason_also_beside_one_who_asks_late() {
+    let dir = tempfile::tempdir().unwrap();
+    let (tell, why) = watch::channel("it waits".to_owned());
+    let asking = async {
+        let late = loop {
+            match transport::connect(dir.path()).await {
+                Ok(stream) => break stream,
+                Err(_) => tokio::task::yield_now().await,
+            }
+        };
+        let at_once = ask(dir.path(), &ControlRequest::Status).await;
+        assert!(
+            matches!(&at_once, Err(ControlError::Resting(why)) if why == "it waits"),
+            "{at_once:?}"
+        );
+
+        tell.send_replace("it tries".to_owned());
+        say(late, &ControlRequest::Status).await.unwrap()
+    };
+    tokio::select! {
+        ended = rest(dir.path(), &why) => panic!("{ended:?}"),
+        said = asking => assert!(said.contains("it tries"), "{said}"),
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_worker_whose_socket_was_replaced_leaves_the_new_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let old = transport::Listener::bind(dir.path()).unwrap();
+    let _new = transport::Listener::bind(dir.path()).unwrap();
+    drop(old);
+    assert!(transport::connect(dir.path()).await.is_ok());
 }
 
 #[tokio::test]

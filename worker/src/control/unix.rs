@@ -7,7 +7,7 @@ use std::fs::{self, Permissions};
 use std::io;
 #[cfg(target_os = "linux")]
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use tokio::net::{UnixListener, UnixStream};
@@ -22,6 +22,8 @@ pub(super) type Stream = UnixStream;
 pub(super) struct Listener {
     socket: UnixListener,
     path: PathBuf,
+    /// The number of the socket's file: another worker may replace it.
+    inode: u64,
 }
 
 /// Returns a path to the socket that is short enough for a socket's address, however long the path
@@ -48,9 +50,15 @@ impl Listener {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
+
         let socket = UnixListener::bind(short)?;
         fs::set_permissions(&path, Permissions::from_mode(0o600))?;
-        Ok(Self { socket, path })
+        let inode = fs::metadata(&path)?.ino();
+        Ok(Self {
+            socket,
+            path,
+            inode,
+        })
     }
 
     /// Waits for the next connection.
@@ -61,7 +69,9 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        if fs::metadata(&self.path).is_ok_and(|now| now.ino() == self.inode) {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
