@@ -154,7 +154,8 @@ impl JoinLooks {
 #[cfg(any(windows, test))]
 pub(super) async fn arrival(dir: &Path, file: &Path) {
     let why = format!(
-        "this PC has not joined a grid: the worker waits for {} with the master's address and a join token",
+        "this PC has not joined a grid: the worker waits for {}; write that file, master = \"HOST:PORT\" and token = \"TOKEN\" on \
+         lines of their own",
         file.display()
     );
     tracing::warn!(target: admin::JOINING, "{why}");

@@ -428,7 +428,7 @@ pub(super) fn failure(error: ControlError, dir: &Path) -> Failure {
             &source,
         ),
         ControlError::Resting(why) => {
-            let hint = "write that file, master = \"HOST:PORT\" and token = \"TOKEN\" on lines of their own: it joins within seconds";
+            let hint = "the worker's log says when it tries next; another address or token in that file counts within seconds";
             Failure::new(Exit::NotAuthorised, "not-joined", why, hint)
         }
         ControlError::Refused(why) => {

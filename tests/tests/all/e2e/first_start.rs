@@ -78,6 +78,15 @@ fn a_refused_token_is_tried_again_until_the_file_has_a_good_one() {
         let told = "this PC cannot join the grid yet by join.toml, and tries again: ";
         checked.contains(told).then_some(())
     });
+    let status = grid.as_user("late", ["worker", "status"]).expect_code(6);
+    for told in [
+        "cannot join the grid",
+        "used up",
+        "another address or token",
+    ] {
+        assert!(status.stderr.contains(told), "{told}: {status:?}");
+    }
+    assert!(!status.stderr.contains("write that file"), "{status:?}");
     let audit = grid.as_user("admin", ["audit"]).expect_code(0).stdout;
     assert!(audit.contains("used up"), "an admin sees it: {audit}");
     let list = grid
