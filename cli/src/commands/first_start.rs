@@ -2,7 +2,7 @@
 //! package, a script or an image of the disk left. It tries until the master lets this PC in, and
 //! then removes the file. Joining with flags, or with a person at the terminal, is `login`'s.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use common::token::JoinToken;
@@ -56,6 +56,7 @@ pub(super) async fn identity(home: &Path, file: &Path) -> Result<Identity, Failu
         return known(home, file);
     }
 
+    let file = &whole(file);
     let exposed = link::files::exposed(file, "the join token");
     let wish = first_wish(file).await?;
     if let Some(warning) = exposed {
@@ -106,6 +107,11 @@ async fn keep_joining(
     }
 }
 
+/// Returns the path as anybody can use it, from whatever directory.
+fn whole(file: &Path) -> PathBuf {
+    std::path::absolute(file).unwrap_or_else(|_| file.to_owned())
+}
+
 /// Reads the file at the worker's start. One that makes no sense may be about to be written: it is looked at once more.
 async fn first_wish(file: &Path) -> Result<JoinWish, Failure> {
     let mut looks = JoinLooks::default();
@@ -153,6 +159,7 @@ impl JoinLooks {
 /// says so in its log and to whoever asks for its status.
 #[cfg(any(windows, test))]
 pub(super) async fn arrival(dir: &Path, file: &Path) {
+    let file = &whole(file);
     let why = format!(
         "this PC has not joined a grid: the worker waits for {}; write that file, master = \"HOST:PORT\" and token = \"TOKEN\" on \
          lines of their own",
@@ -299,7 +306,7 @@ fn say(error: LinkError, pause: Duration, file: &Path) -> String {
         .because
         .map_or_else(String::new, |why| format!(": {why}"));
     format!(
-        "this PC cannot join the grid yet by {}, and tries again: {}{because}",
+        "this PC cannot join the grid with {} yet; it tries again: {}{because}",
         file.display(),
         failure.what
     )

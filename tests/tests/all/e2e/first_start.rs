@@ -75,8 +75,9 @@ fn a_refused_token_is_tried_again_until_the_file_has_a_good_one() {
     assert!(log(&grid, "late").contains("again_in="), "{}", grid.logs());
     eventually("the doctor says what it waits for", PATIENCE, || {
         let checked = grid.as_user("late", ["doctor"]).stdout;
-        let told = "this PC cannot join the grid yet by join.toml, and tries again: ";
-        checked.contains(told).then_some(())
+        let told = "/join.toml yet; it tries again: ";
+        let told = checked.contains(told) && checked.contains("cannot join the grid with /");
+        told.then_some(())
     });
     let status = grid.as_user("late", ["worker", "status"]).expect_code(6);
     for told in [
