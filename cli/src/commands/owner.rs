@@ -30,12 +30,21 @@ struct Switched {
     paused: bool,
     /// The time at which the pause ends by itself.
     until: Option<String>,
-    /// Whether a worker runs.
+    /// Whether a worker runs, even if it has not joined yet.
     running: bool,
-    /// The worker's decision on tasks, and the reason for restrictions.
+    /// The decision on tasks of a worker that has joined, and the reason for restrictions.
     decision: Option<String>,
     reason: Option<String>,
     says: Option<String>,
+}
+
+/// The worker whose switch was turned.
+enum TurnedWorker {
+    Works(Box<StatusReport>),
+    /// It has not joined yet.
+    Rests,
+    /// None runs.
+    Absent,
 }
 
 /// The silence of a connected master from which on it is told to people, in seconds.
@@ -100,8 +109,8 @@ async fn turn(context: &Context, ask: &ControlRequest) -> Result<Exit, Failure> 
     let dir = context.state.worker();
     let was_paused = control::paused(&dir).is_some();
     let done = carry_out(&dir, ask).await;
-    let report = done.map_err(|error| failure(error, &dir))?;
-    let switched = switched(ask, report);
+    let worker = done.map_err(|error| failure(error, &dir))?;
+    let switched = switched(ask, worker);
     let word = if switched.paused { "paused" } else { "resumed" };
     context.out.show(
         &switched,
@@ -112,26 +121,28 @@ async fn turn(context: &Context, ask: &ControlRequest) -> Result<Exit, Failure> 
     Ok(Exit::Well)
 }
 
-/// Pauses or resumes; returns the state of the worker, if one runs.
-async fn carry_out(dir: &Path, ask: &ControlRequest) -> Result<Option<StatusReport>, ControlError> {
+/// Pauses or resumes, with a worker or without one.
+async fn carry_out(dir: &Path, ask: &ControlRequest) -> Result<TurnedWorker, ControlError> {
     match control::ask(dir, ask).await {
-        Ok(report) => Ok(Some(report)),
-        Err(ControlError::NotRunning(_) | ControlError::Resting(_)) => {
-            control::without(dir, ask).map(|()| None)
+        Ok(report) => Ok(TurnedWorker::Works(Box::new(report))),
+        // It has turned the switch before it answers.
+        Err(ControlError::Resting(_)) => Ok(TurnedWorker::Rests),
+        Err(ControlError::NotRunning(_)) => {
+            control::without(dir, ask).map(|()| TurnedWorker::Absent)
         }
         Err(error) => Err(error),
     }
 }
 
-fn switched(ask: &ControlRequest, report: Option<StatusReport>) -> Switched {
+fn switched(ask: &ControlRequest, worker: TurnedWorker) -> Switched {
     let until = if let ControlRequest::Pause { until } = ask {
         until.clone()
     } else {
         None
     };
 
-    let running = report.is_some();
-    let Some(report) = report else {
+    let running = !matches!(worker, TurnedWorker::Absent);
+    let TurnedWorker::Works(report) = worker else {
         let paused = matches!(ask, ControlRequest::Pause { .. });
         return Switched {
             paused,
@@ -165,23 +176,22 @@ fn sentence(switched: &Switched, was_paused: bool, dir: &Path) -> String {
         .as_ref()
         .map_or_else(String::new, |until| format!(" until {until}"));
 
-    match (switched.paused, switched.running) {
-        (true, true) if switched.until.is_some() || switched.says.is_none() => {
-            format!("paused{until}")
-        }
-        (true, true) => format!("paused: {}", switched.says.as_deref().unwrap_or_default()),
-        (true, false) => format!(
-            "no worker runs in {}; the next one is paused{until} from its start",
-            dir.display()
-        ),
-        (false, false) => format!(
-            "no worker runs in {}; the next one is not paused",
-            dir.display()
-        ),
-        (false, true) => match (&switched.reason, &switched.says) {
-            (Some(reason), Some(says)) => format!("{resumed}; tasks wait ({reason}): {says}"),
-            _ => resumed.to_owned(),
-        },
+    if switched.decision.is_none() {
+        let which = match switched.running {
+            true => "the worker has not joined a grid yet; it".to_owned(),
+            false => format!("no worker runs in {}; the next one", dir.display()),
+        };
+        return match switched.paused {
+            true => format!("{which} is paused{until} from its start"),
+            false => format!("{which} is not paused"),
+        };
+    }
+
+    match (&switched.says, &switched.reason) {
+        (Some(says), _) if switched.paused && switched.until.is_none() => format!("paused: {says}"),
+        _ if switched.paused => format!("paused{until}"),
+        (Some(says), Some(reason)) => format!("{resumed}; tasks wait ({reason}): {says}"),
+        _ => resumed.to_owned(),
     }
 }
 

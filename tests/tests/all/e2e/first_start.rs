@@ -88,6 +88,13 @@ fn a_refused_token_is_tried_again_until_the_file_has_a_good_one() {
         assert!(status.stderr.contains(told), "{told}: {status:?}");
     }
     assert!(!status.stderr.contains("write that file"), "{status:?}");
+    for (switch, told) in [
+        ("pause", "has not joined a grid yet; it is paused from its"),
+        ("resume", "has not joined a grid yet; it is not paused"),
+    ] {
+        let turned = grid.as_user("late", ["worker", switch]).expect_code(0);
+        assert!(turned.stdout.contains(told), "{turned:?}");
+    }
     let audit = grid.as_user("admin", ["audit"]).expect_code(0).stdout;
     assert!(audit.contains("used up"), "an admin sees it: {audit}");
     let list = grid
