@@ -166,7 +166,7 @@ struct AwaitedResults {
     /// The awaited tasks; `None` until the master has named them.
     left: Option<IdSet>,
     come: Vec<TaskView>,
-    /// The times that results could not be had since the last one that was printed.
+    /// The times that an output could not be had since the last one that was printed.
     failed: u32,
 }
 
@@ -193,8 +193,7 @@ async fn results(
         let followed = WaitReporter::beside(&mut reporter, &client, following).await;
         match followed {
             Ok(()) => break,
-            // What cannot be read looks like a connection that is lost, again and again.
-            Err(failure) if failure.is_away() && awaited.failed < REFUSALS => note_lost(&failure),
+            Err(failure) if failure.is_away() => note_lost(&failure),
             Err(failure) => return Err(failure),
         }
 
@@ -256,8 +255,7 @@ impl AwaitedResults {
                 .tasks(self.job, Selector::Ids(left), settled.to_vec())
                 .await?;
             for batch in come.chunks(BATCH) {
-                let taken = self.take(context, session, batch).await;
-                taken.inspect_err(|_| self.failed += 1)?;
+                self.take(context, session, batch).await?;
             }
             if self.left.as_ref().is_some_and(IdSet::is_empty) {
                 return Ok(());
@@ -287,7 +285,8 @@ impl AwaitedResults {
 
         for view in batch {
             if context.out.mode() == OutputMode::Cli {
-                print(context, session, view, outputs.remove(&view.task)).await?;
+                let printed = print(context, session, view, outputs.remove(&view.task)).await;
+                printed.map_err(|failure| self.not_had(view.task, failure))?;
             }
             if let Some(left) = &mut self.left {
                 left.remove(view.task.index);
@@ -297,6 +296,23 @@ impl AwaitedResults {
         }
 
         Ok(())
+    }
+
+    /// Counts an output that was not had. An output that the master cannot read looks like a lost connection each
+    /// time: after so many it is told as what it is.
+    fn not_had(&mut self, task: TaskId, failure: Failure) -> Failure {
+        self.failed += 1;
+        if !failure.is_away() || self.failed < REFUSALS {
+            return failure;
+        }
+
+        let what = format!("the output of task {task} cannot be read at the master");
+        let hint = format!(
+            "deskgrid job retry {} --damaged computes again what is damaged there; the master's log says more",
+            task.job
+        );
+        let because = failure.because.unwrap_or(failure.what);
+        Failure::new(Exit::Error, "unreadable", what, hint).because(because)
     }
 }
 
@@ -324,4 +340,29 @@ async fn print(
 
     // Unlike elsewhere, a reader that goes away ends nothing: whether all ended well is told at the end.
     unless_unread(context.out.of_task(&mut ShownOutput::default(), &bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_output_that_the_master_cannot_read_is_told_with_its_task_after_some_tries() {
+        let mut awaited = AwaitedResults {
+            job: JobId(7),
+            left: None,
+            come: Vec::new(),
+            failed: 0,
+        };
+        let lost = || Failure::from(LinkError::Closed("gone".to_owned()));
+        let mut told = || awaited.not_had(TaskId::new(JobId(7), 2), lost());
+        for _ in 1..REFUSALS {
+            assert!(told().is_away());
+        }
+
+        let told = told();
+        assert_eq!(told.exit, Exit::Error);
+        assert!(told.what.contains("task 7.2"), "{told:?}");
+        assert!(told.hint.contains("job retry 7 --damaged"), "{told:?}");
+    }
 }

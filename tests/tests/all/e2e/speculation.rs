@@ -641,9 +641,11 @@ fn a_result_that_cannot_be_read_ends_the_wait_for_it() {
     }
     assert_eq!((short, odd), (1, 1), "what the tasks printed");
 
-    for task in 1..=2 {
-        let ended = grid.deskgrid(["request", &format!("{job}.{task}"), "--wait"]);
-        assert!([1, 7].contains(&ended.code), "{ended:?}");
+    for (task, why) in [(1, "arrived damaged"), (2, "--damaged")] {
+        let task = format!("{job}.{task}");
+        let ended = grid.deskgrid(["request", &task, "--wait"]);
+        let ended = ended.expect_code(1).stderr;
+        assert!(ended.contains(why), "{why}: {ended}");
     }
 }
 
