@@ -121,8 +121,8 @@ impl ServicePaths {
         if let (Scope::System, Some(hidden)) = (&self.scope, hidden) {
             let dir = self.dir.display();
             let what = format!("{dir} cannot be used by the service: its unit hides {hidden}");
-            let hint = "leave --dir out, which stands for /var/lib/deskgrid, or name another place, \
-                        such as /srv/deskgrid; --user installs a service that runs as you";
+            let hint = "leave --dir and DESKGRID_DIR out, which stands for /var/lib/deskgrid, or name another \
+                        place, such as /srv/deskgrid; --user installs a service that runs as you";
             return Err(Failure::usage(what, hint));
         }
 

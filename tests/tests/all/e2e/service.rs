@@ -51,12 +51,12 @@ fn a_service_is_shown_before_anything_is_done() {
 #[test]
 fn a_state_directory_that_the_unit_hides_is_refused_with_another_one() {
     let grid = Grid::start();
-    for hidden in ["/tmp", "/var/tmp", "/home", "/root"] {
+    for hidden in ["/tmp", "/var/tmp", "/home", "/root", "/run/user"] {
         let dir = format!("{hidden}/grid");
         let install = ["--dir", &dir, "worker", "install"];
         let said = on_pc(&grid, &install).expect_code(2).stderr;
         let why = format!("its unit hides {hidden}\n");
-        for words in [why.as_str(), "/var/lib/deskgrid", "--user"] {
+        for words in [why.as_str(), "DESKGRID_DIR", "/var/lib/deskgrid", "--user"] {
             assert!(said.contains(words), "{words} in: {said}");
         }
         on_pc(&grid, &["--dir", &dir, "worker", "install", "--user"]).expect_code(0);
