@@ -228,7 +228,7 @@ async fn content(session: &Session, content: &Content) -> Result<Vec<u8>, Failur
         }
     }
 
-    // A connection that ends before the last byte is another error: what is short came like that.
+    // A lost connection is an error above; fewer bytes mean that the master's file is short.
     let found = link::content::hash_bytes(&bytes);
     if found != blob {
         return Err(Failure::from(LinkError::Damaged {

@@ -48,8 +48,8 @@ class TaskFuture(concurrent.futures.Future[T]):
         return self._index
 
     def add_done_callback(self, fn: Callable[[concurrent.futures.Future[T]], object]) -> None:
-        """Calls `fn` with this future once the call has ended. What it raises is logged; also what would
-        end its thread, as ``sys.exit`` does, where that is one of the library's: others wait for it."""
+        """Calls `fn` with this future once the call has ended. Exceptions that it raises are logged; in a thread
+        of the library's, ``SystemExit`` and the like, too, since other calls need that thread."""
 
         def told(future: concurrent.futures.Future[T]) -> None:
             try:
