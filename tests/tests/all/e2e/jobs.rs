@@ -371,7 +371,7 @@ fn a_list_of_very_many_tasks_is_printed_in_little_memory() {
 #[test]
 fn a_list_whose_reader_stood_still_goes_on_over_a_new_connection() {
     let mut grid = Grid::start();
-    let job = grid.submit(["--array", "1-40000", "--", "true"]);
+    let job = grid.submit(["--array", "1-200000", "--", "true"]);
     let mut command = grid.command("user");
     command.args(["--output", "quiet", "task", "list", &job]);
     let mut listing = command.stdout(Stdio::piped()).spawn().expect("it starts");
@@ -379,7 +379,7 @@ fn a_list_whose_reader_stood_still_goes_on_over_a_new_connection() {
     let mut text = vec![0];
     printed.read_exact(&mut text).expect("a beginning");
 
-    // More than a pipe holds is printed before the last page is asked for.
+    // More than a pipe and the connection hold is printed before the last page is asked for.
     grid.master().terminate();
     eventually("the master ends", Duration::from_secs(30), || {
         grid.master().ended()
@@ -388,7 +388,9 @@ fn a_list_whose_reader_stood_still_goes_on_over_a_new_connection() {
     printed.read_to_end(&mut text).expect("the rest");
     assert!(listing.wait().expect("it ends").success());
     let text = String::from_utf8(text).expect("UTF-8");
-    let expected: String = (1..=40_000).map(|task| format!("{job}.{task}\n")).collect();
+    let expected: String = (1..=200_000)
+        .map(|task| format!("{job}.{task}\n"))
+        .collect();
     assert_eq!(text, expected);
 }
 
