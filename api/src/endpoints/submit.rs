@@ -85,12 +85,7 @@ impl Respond for Submitted {
             title: why.unwrap_or_else(|| "the deadline cannot be promised".to_owned()),
             status: status.as_u16(),
             code: "not-promised",
-            hint: match &answer.counter {
-                Some(counter) if counter.fits_tasks > 0 => {
-                    "ask for earliest_deadline, or for the tasks that fit"
-                }
-                _ => "ask for earliest_deadline",
-            },
+            hint: advice(&answer),
             answer,
         };
         let kind = axum::http::HeaderValue::from_static("application/problem+json");
@@ -112,6 +107,18 @@ impl Respond for Submitted {
             "content": { "application/problem+json": { "schema": { "anyOf": ways } } },
         });
         answers
+    }
+}
+
+/// Returns the advice on a deadline that cannot be promised: to ask for what the answer offers.
+fn advice(answer: &SubmitJson) -> &'static str {
+    let counter = answer.counter.as_ref();
+    let offers = counter.map(|offer| (offer.earliest_deadline.is_some(), offer.fits_tasks > 0));
+    match offers.unwrap_or_default() {
+        (true, true) => "ask for earliest_deadline, or for the tasks that fit",
+        (true, false) => "ask for earliest_deadline",
+        (false, true) => "ask for the tasks that fit",
+        (false, false) => "give it more time, or ask again later",
     }
 }
 

@@ -8,10 +8,10 @@ use axum::http::{Request as HttpRequest, StatusCode};
 use common::content::BlobHash;
 use common::selector::Selector;
 use common::token::Role;
-use common::view::{HostView, JobView, TaskCounts, TaskState, TaskView};
+use common::view::{CounterView, HostView, JobView, TaskCounts, TaskState, TaskView};
 use common::wire::Refusal;
-use common::wire::client::{Reply, Request};
-use common::{BlobRef, HostId, JobId, TaskId};
+use common::wire::client::{Reply, Request, Submission};
+use common::{BlobRef, HostId, JobId, Span, TaskId, Time};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tower::ServiceExt;
@@ -39,6 +39,15 @@ impl Scripted {
 
     /// Asks its API, and returns the document of the answer.
     async fn answer(self: &Arc<Self>, request: HttpRequest<Body>) -> Value {
+        self.answer_with(StatusCode::OK, request).await
+    }
+
+    /// Asks its API for an answer with this status, and returns its document.
+    async fn answer_with(
+        self: &Arc<Self>,
+        expected: StatusCode,
+        request: HttpRequest<Body>,
+    ) -> Value {
         let who = Who {
             user: "ann".to_owned(),
             role: Role::Client,
@@ -51,12 +60,7 @@ impl Scripted {
         let answer = server.oneshot(request).await.unwrap();
         let status = answer.status();
         let bytes = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
-        assert_eq!(
-            status,
-            StatusCode::OK,
-            "{}",
-            String::from_utf8_lossy(&bytes)
-        );
+        assert_eq!(status, expected, "{}", String::from_utf8_lossy(&bytes));
         serde_json::from_slice(&bytes).unwrap()
     }
 }
@@ -146,6 +150,54 @@ async fn cancelled_tasks_are_counted_without_being_asked_for_one_by_one() {
 
     let some = post("/api/v1/jobs/7/request", "{\"tasks\": \"1-300\"}");
     assert_eq!(grid.answer(some).await["cancelled"], 300);
+}
+
+/// Promises no deadline; the name of the job says what it offers instead.
+fn no_promise(request: &Request) -> Vec<Reply> {
+    let Request::Submit {
+        spec: Submission::Inline(spec, _),
+        ..
+    } = request
+    else {
+        unreachable!("nobody asks this here: {request:?}");
+    };
+    let later = (Time(60_000_000), Span::from_secs(60));
+    let fits: u32 = if spec.name.contains("part") { 2 } else { 0 };
+    vec![Reply::NotPromised(Box::new(CounterView {
+        why: "its deadline cannot be kept".to_owned(),
+        earliest: spec.name.contains("later").then_some(later),
+        fits: (1..=fits).collect(),
+    }))]
+}
+
+#[tokio::test]
+async fn a_deadline_that_cannot_be_promised_comes_with_advice_to_ask_for_what_can() {
+    let grid = Scripted::new(no_promise);
+    let cases = [
+        (
+            r#"{"command": ["true"], "name": "later-part"}"#,
+            "ask for earliest_deadline, or for the tasks that fit",
+        ),
+        (
+            r#"{"command": ["true"], "name": "later"}"#,
+            "ask for earliest_deadline",
+        ),
+        (
+            r#"{"command": ["true"], "name": "part"}"#,
+            "ask for the tasks that fit",
+        ),
+        (
+            r#"{"command": ["true"], "name": "none"}"#,
+            "give it more time, or ask again later",
+        ),
+    ];
+    for (job, advice) in cases {
+        let request = post("/api/v1/jobs", job);
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        let refused = grid.answer_with(status, request).await;
+        assert_eq!(refused["code"], "not-promised");
+        assert_eq!(refused["try"], advice, "{refused}");
+    }
 }
 
 /// Ten thousand hosts, a hundred in a reply.
