@@ -60,6 +60,7 @@ pub use protocol::effect::Effect;
 pub use protocol::event::Event;
 pub use protocol::{effect, event, record};
 pub use state::after::Predecessor;
+pub use state::host::GONE_AFTER;
 pub use state::scheduler::Scheduler;
 pub use state::settings::Settings;
 pub use state::shares::{Sharing, UserShare};

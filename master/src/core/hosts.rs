@@ -13,7 +13,7 @@ use common::wire::worker::{Delivery, ToWorker};
 use common::wire::{Refusal, RefusalCode};
 use common::{Completion, HostId, Span, Time};
 use scheduler::experience::Habit;
-use scheduler::{Event, Parting};
+use scheduler::{Event, GONE_AFTER, Parting};
 use uuid::Uuid;
 
 use super::ask::HostNames;
@@ -24,8 +24,6 @@ use crate::store::{Attendance, RestoredHost, StoreError};
 
 /// Why a host that was revoked takes no tasks.
 pub(super) const REVOKED: &str = "its identity was revoked";
-/// The silence after which a host is not expected back.
-const GONE_AFTER: Span = Span::from_secs(30 * 86_400);
 
 /// Tells the sessions of one host apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -355,6 +355,7 @@ impl Scheduler {
             return;
         };
         host.presence = Presence::Left;
+        host.revoked |= *why == EndReason::Revoked;
         self.bury(id, why, fx);
     }
 

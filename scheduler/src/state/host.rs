@@ -69,6 +69,8 @@ pub(crate) struct Host {
     /// Whether it holds more than it lends, through no fault of the scheduler's: it was found to,
     /// or lends less than before.
     pub(crate) excused: bool,
+    /// Whether its identity was revoked: it never comes back.
+    pub(crate) revoked: bool,
     /// `delivered` counts the completions of live attempts that it delivered, `finished` its
     /// successes; both in this incarnation.
     pub(crate) delivered: u64,
@@ -211,6 +213,9 @@ pub(crate) enum Liveness {
     Lost,
 }
 
+/// The silence after which a host is not expected back.
+pub const GONE_AFTER: Span = Span::from_secs(30 * 86_400);
+
 /// An attempt that is found at its host is believed to have run for so long before at most.
 const BEFORE: Span = Span::from_secs(30 * 86_400);
 /// A host's claim may exceed the time that it had by this span and one part in `SLACK_PART`: clocks differ.
@@ -347,6 +352,7 @@ impl Host {
             reserved: Room::default(),
             saved: Room::default(),
             excused: false,
+            revoked: false,
             state: HostState::Suspect,
             announced: None,
             since: now,
@@ -363,6 +369,13 @@ impl Host {
     /// Whether new work can be sent to it, if it has `free_slots`.
     pub(crate) fn takes_work(&self) -> bool {
         self.lets_go_on() && !self.draining && !self.closing && self.bench_lets()
+    }
+
+    /// Whether it could take work at some time: it was neither revoked nor away for [`GONE_AFTER`].
+    pub(crate) fn is_expected(&self, now: Time) -> bool {
+        let is_away = self.presence != Presence::Connected;
+        let is_gone = is_away && now.since(self.silent_since) > GONE_AFTER;
+        !(self.revoked || is_gone)
     }
 
     /// Whether the attempts on it can go on: it is connected and `Alive`, and its owner lets them.

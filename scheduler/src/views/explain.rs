@@ -416,17 +416,23 @@ impl Scheduler {
             })
     }
 
-    /// Returns the reasons, in words, why the known hosts could never do tasks with these needs and this
-    /// quorum; `None` if they could, or no host is known.
+    /// Returns the reasons, in words, why the hosts that are expected to work could never do tasks with
+    /// these needs and this quorum; `None` if they could, or no such host is known.
     pub fn why_nowhere(&self, needs: &Needs, quorum: Quorum) -> Option<String> {
         self.why_none_qualifies(needs)
-            .or_else(|| self.why_too_few_owners(quorum))
+            .or_else(|| self.why_too_few_owners(needs, quorum))
     }
 
-    /// Returns the reasons why no known host could ever run tasks with these needs.
+    fn expected_hosts(&self) -> impl Iterator<Item = &Host> {
+        let now = self.now;
+        let hosts = self.hosts.table.values();
+        hosts.filter(move |host| host.is_expected(now))
+    }
+
+    /// Returns the reasons why no host could ever run tasks with these needs.
     fn why_none_qualifies(&self, needs: &Needs) -> Option<String> {
         let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
-        for host in self.hosts.table.values() {
+        for host in self.expected_hosts() {
             *reasons.entry(needs.missing(&host.offers)?).or_default() += 1;
         }
         let mut reasons: Vec<(String, usize)> = reasons.into_iter().collect();
@@ -444,14 +450,15 @@ impl Scheduler {
     }
 
     /// Returns the lack of owners, in words, where more results must agree than there are owners of
-    /// hosts; `None` where there are enough.
-    fn why_too_few_owners(&self, quorum: Quorum) -> Option<String> {
-        let hosts = self.hosts.table.values();
+    /// hosts with what the tasks need; `None` where there are enough.
+    fn why_too_few_owners(&self, needs: &Needs, quorum: Quorum) -> Option<String> {
+        let hosts = self.expected_hosts().filter(|host| host.suits(needs));
         let owners: BTreeSet<HostId> = hosts.map(|host| host.party).collect();
         let size = quorum.size as usize;
         (quorum.compares() && !owners.is_empty() && owners.len() < size).then(|| {
             format!(
-                "{size} results of different owners' hosts must agree, and all hosts belong to {}",
+                "{size} results of different owners' hosts must agree, and all hosts that qualify belong to {} \
+                 (deskgrid host info HOST: belongs to)",
                 plural(owners.len() as u64, "owner")
             )
         })
@@ -459,11 +466,16 @@ impl Scheduler {
 
     /// Returns the tasks that wait for another result, each with the reason, in words.
     fn why_opinions(&self, job: &Job) -> Vec<(String, IdSet)> {
-        let mut opinions = job.wants_opinions();
+        let opinions = job.wants_opinions();
         if !job.rules.quorum.compares() || opinions.is_empty() {
             return Vec::new();
         }
-        if let Some(why) = self.why_too_few_owners(job.rules.quorum) {
+        let stuck = self.without_owners(job);
+        let mut possible = opinions.clone();
+        possible.subtract(&stuck);
+        if possible.is_empty()
+            && let Some(why) = self.why_too_few_owners(&job.rules.needs, job.rules.quorum)
+        {
             return vec![(why, opinions)];
         }
 
@@ -471,11 +483,9 @@ impl Scheduler {
         let why =
             format!("another result from a host of another owner is wanted, until {size} agree");
         let none_left = "; no such host takes work now, or will once its owner leaves";
-        let stuck = self.without_owners(job);
-        opinions.subtract(&stuck);
 
         let mut all = Vec::new();
-        for (tasks, end) in [(opinions, ""), (stuck, none_left)] {
+        for (tasks, end) in [(possible, ""), (stuck, none_left)] {
             let differing = job.differing(&tasks);
             let mut others = tasks;
             others.subtract(&differing);

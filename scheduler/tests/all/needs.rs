@@ -11,7 +11,7 @@ use common::{AttemptId, HostId, IdSet, JobId, Ranks, Span};
 use scheduler::effect::Refused;
 use scheduler::event::Bag;
 use scheduler::policy::catalogue;
-use scheduler::{Effect, Event};
+use scheduler::{Effect, Event, GONE_AFTER};
 
 use super::office::Office;
 use super::world::{World, s, starts};
@@ -290,6 +290,50 @@ fn why_no_host_could_ever_run_a_task_is_told_by_reason() {
         )
     );
     assert_eq!(w.scheduler.why_nowhere(&needs("mem=8G"), one), None);
+}
+
+#[test]
+fn hosts_that_never_come_back_or_lack_what_a_task_needs_count_for_no_owner() {
+    let lacks = |w: &World, asked: Needs| {
+        let quorum = Quorum {
+            size: 3,
+            ..Quorum::default()
+        };
+        let why = w.scheduler.why_nowhere(&asked, quorum);
+        why.is_some_and(|why| why.contains("all hosts that qualify belong to 2 owners"))
+    };
+    let mut w = World::new();
+    for (host, gpus) in [(1, 1), (2, 1), (3, 0)] {
+        joins(&mut w, host, 4, pc(4, 8_192, gpus));
+    }
+    assert!(lacks(&w, needs("gpu=1")) && !lacks(&w, Needs::default()));
+
+    let third = HostId(3);
+    w.send(Event::HostLeft { host: third });
+    assert!(!lacks(&w, Needs::default()), "it may be switched on again");
+    w.pass(GONE_AFTER + s(1));
+    for host in [1, 2] {
+        w.host(host).slots(4).joins();
+    }
+    assert!(lacks(&w, Needs::default()), "it was away for very long");
+
+    w.host(3).slots(4).joins();
+    assert!(!lacks(&w, Needs::default()));
+    w.send(Event::HostRevoked { host: third });
+    assert!(lacks(&w, Needs::default()));
+}
+
+#[test]
+fn a_host_that_was_revoked_is_not_one_that_qualifies() {
+    let mut w = World::new();
+    joins(&mut w, 1, 4, pc(4, 8_192, 0));
+    let only = joins(&mut w, 2, 4, pc(4, 8_192, 1));
+    let why = |w: &World| w.scheduler.why_nowhere(&needs("gpu=1"), Quorum::default());
+    assert_eq!(why(&w), None);
+
+    w.send(Event::HostRevoked { host: only });
+    let told = why(&w).expect("the other one has none");
+    assert!(told.starts_with("no host qualifies; 1 host: "), "{told}");
 }
 
 #[test]
