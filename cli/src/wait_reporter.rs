@@ -220,12 +220,11 @@ fn kind(why: &str) -> &str {
     kind
 }
 
-/// Whether a host that is passed over for this reason takes work, or will once its owner leaves.
+/// Whether a host that is passed over for this reason takes work, or will once its owner leaves: nobody
+/// knows when one ends a pause.
 pub(crate) fn takes_work(why: &str) -> bool {
-    matches!(
-        kind(why),
-        "ready" | "busy" | "suspended" | "suspect" | "benched"
-    )
+    why != "suspended: paused-by-owner"
+        && matches!(kind(why), "ready" | "busy" | "suspended" | "benched")
 }
 
 /// Returns the number of hosts that a row stands for.

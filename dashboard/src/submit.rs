@@ -229,7 +229,7 @@ fn said(answer: &FormAnswer) -> Markup {
                         " The deadline " strong { (clock(promise.deadline)) } " would be promised; it holds with a probability of "
                         (format!("{:.0} %", promise.probability * 100.0)) "."
                     }
-                    @if let Some(nowhere) = nowhere { p.bad { "They would wait until another host joins: " (printable(nowhere)) } }
+                    @if let Some(nowhere) = nowhere { p.bad { "They would wait until the hosts suffice: " (printable(nowhere)) } }
                 }
             }
         }

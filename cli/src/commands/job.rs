@@ -657,22 +657,44 @@ async fn why_no_prediction(session: &Session, job: JobId) -> Result<String, Fail
     let rules = session.work(job).await?.map(|work| work.rules);
     let estimated = rules.as_ref().is_some_and(|rules| rules.estimate.is_some());
     let compared = rules.is_some_and(|rules| rules.quorum.compares());
-    Ok(no_prediction(&view, estimated, compared))
+
+    let before = view.job.after.iter().filter(|after| after.left.is_some());
+    let held = ends_unknown(session, before.map(|after| after.job).collect()).await;
+    Ok(no_prediction(&view, estimated, compared, held))
 }
 
-fn no_prediction(view: &ExplainView, estimated: bool, compared: bool) -> String {
+/// Whether one of these jobs has not ended, and nobody knows when it will.
+pub(super) async fn ends_unknown(session: &Session, jobs: Vec<JobId>) -> bool {
+    for id in jobs {
+        let Ok(job) = session.job(OneJob::Id(id)).await else {
+            return true;
+        };
+        if job.finished.is_none() && (job.open || job.predicted.is_none()) {
+            return true;
+        }
+    }
+    false
+}
+
+fn no_prediction(view: &ExplainView, estimated: bool, compared: bool, held: bool) -> String {
     let tasks = &view.job.tasks;
-    let held = view.job.started.is_none() && !view.job.after.is_empty();
+    let lacks_owners = |(why, _): &(String, String)| {
+        why.contains("different owners' hosts must agree") || why.contains("no such host takes")
+    };
     let missing = if view.hosts.is_empty() {
         "there is no host"
-    } else if tasks.waiting > 0 && !view.hosts.iter().any(|(_, why)| takes_work(why)) {
+    } else if tasks.waiting + tasks.suspended > 0
+        && !view.hosts.iter().any(|(_, why)| takes_work(why))
+    {
         NO_HOST
-    } else if tasks.finished == 0 && !estimated {
-        UNKNOWN_TIMES
     } else if held {
-        "nobody knows when the jobs end that it waits for"
+        UNKNOWN_ENDS
     } else if tasks.disclosed > 0 && holds_disclosed(&view.job.policy) {
         "its policy starts a task only once it is requested"
+    } else if compared && view.waiting.iter().any(lacks_owners) {
+        NO_OWNER
+    } else if tasks.finished == 0 && !estimated {
+        UNKNOWN_TIMES
     } else if compared {
         NO_OWNER
     } else {
@@ -689,6 +711,8 @@ fn no_prediction(view: &ExplainView, estimated: bool, compared: bool) -> String 
 /// Says why there is no prediction where neither a finished task nor an estimate tells how long one takes.
 pub(super) const UNKNOWN_TIMES: &str = "nothing tells how long a task takes (a finished one, \
      --estimate, or five earlier tasks of the program would)";
+/// Says why there is no prediction where another job goes first whose end is not known.
+pub(super) const UNKNOWN_ENDS: &str = "nobody knows when the jobs end that it waits for";
 /// Says why there is no prediction where the time of a task is known.
 pub(super) const NO_HOST: &str = "no host takes its tasks now";
 /// Says the same of a job with a quorum, where hosts take its tasks.

@@ -1,18 +1,20 @@
 //! Executes `deskgrid submit`.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::Args;
 use common::text::plural;
-use common::view::{CounterView, HostState, HostView, PromiseView, QualityView};
+use common::view::{CounterView, PromiseView, QualityView};
 use common::wire::client::Request;
 use common::{After, IdSet, JobId, RequestId, Span, Time};
 use uuid::Uuid;
 
 use super::Context;
 use super::job::{
-    AwaitedJobs, NO_HOST, NO_OWNER, UNKNOWN_TIMES, forecast_in_words, limits_in_words, wait_for,
+    AwaitedJobs, NO_HOST, NO_OWNER, UNKNOWN_ENDS, UNKNOWN_TIMES, ends_unknown, forecast_in_words,
+    limits_in_words, wait_for,
 };
 use super::width::width_in_words;
 use crate::args::value::{AfterArg, OneJob};
@@ -23,6 +25,7 @@ use crate::output::{note, when};
 use crate::session::Session;
 use crate::submit::send::{SendMode, send};
 use crate::submit::{SubmitPlan, no_limits, options, plan};
+use crate::wait_reporter::takes_work;
 
 /// Plans the job, uploads its files, submits it and, if asked, waits for it.
 pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Failure> {
@@ -65,7 +68,7 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
         Ok(Ok(taken)) => {
             if let Some(why) = &taken.nowhere {
                 note(&format!(
-                    "warning: its tasks will wait until another host joins: {why}"
+                    "warning: its tasks will wait until the hosts suffice: {why}"
                 ));
             }
             Ok(SubmitAnswer { no_limits, ..taken })
@@ -231,27 +234,40 @@ async fn submit(
 }
 
 /// Says why the end of a job that would be submitted is not predicted.
-async fn no_prediction(session: &Session, taken: &SubmitAnswer, plan: &SubmitPlan) -> String {
-    if let Some(why) = &taken.nowhere {
-        return why.clone();
+async fn no_prediction(
+    session: &Session,
+    taken: &SubmitAnswer,
+    plan: &SubmitPlan,
+) -> Result<&'static str, Failure> {
+    if taken.nowhere.is_some() {
+        // The warning says why.
+        return Ok("the hosts do not suffice");
     }
-    let takes_work = |host: &HostView| {
-        let state = host.state;
-        matches!(
-            state,
-            HostState::Ready | HostState::Busy | HostState::Suspended
-        )
-    };
-    let all = Request::Hosts { names: Vec::new() };
-    let hosts = session.hosts(&all).await.unwrap_or_default();
 
-    let why = match (plan.estimated(), plan.compared()) {
-        _ if !hosts.iter().any(takes_work) => NO_HOST,
-        (false, _) => UNKNOWN_TIMES,
-        (true, true) => NO_OWNER,
-        (true, false) => NO_HOST,
-    };
-    why.to_owned()
+    let all = Request::Hosts { names: Vec::new() };
+    let hosts = session.hosts(&all).await?;
+    let able = hosts.iter().filter(|host| {
+        let reason = host.reason.as_deref().unwrap_or_default();
+        takes_work(&format!("{}: {reason}", host.state))
+    });
+    let owners = able.map(|host| host.belongs_to.as_deref().ok_or(host.id));
+    let owners = owners.collect::<BTreeSet<_>>().len();
+    let quorum = plan.quorum();
+    let before = plan.asked().after.iter().map(|after| after.job).collect();
+
+    Ok(if owners == 0 {
+        NO_HOST
+    } else if ends_unknown(session, before).await {
+        UNKNOWN_ENDS
+    } else if !quorum.adaptive && owners < quorum.size as usize {
+        NO_OWNER
+    } else if !plan.estimated() {
+        UNKNOWN_TIMES
+    } else if quorum.compares() {
+        NO_OWNER
+    } else {
+        NO_HOST
+    })
 }
 
 async fn dry(
@@ -272,7 +288,7 @@ async fn dry(
         (None, None) if taken.width.is_some() || plan.waits_for_requests() => String::new(),
         (None, None) => format!(
             "; no prediction: {}",
-            no_prediction(session, taken, plan).await
+            no_prediction(session, taken, plan).await?
         ),
     };
 

@@ -167,9 +167,9 @@ impl SubmitPlan {
         self.spec.rules.estimate.is_some() || !self.asked.estimates.is_empty()
     }
 
-    /// Whether several results of each task must agree.
-    pub(crate) fn compared(&self) -> bool {
-        self.spec.rules.quorum.compares()
+    /// The quorum: how many results of each task must agree.
+    pub(crate) fn quorum(&self) -> Quorum {
+        self.spec.rules.quorum
     }
 
     /// The number of tasks.

@@ -225,8 +225,10 @@ fn a_dry_run_says_when_the_job_would_be_done_or_what_is_missing_to_know_it() {
 
     let needs = known(&["--dry-run", "--needs", "gpu=4"]);
     let nowhere = grid.deskgrid(needs).expect_code(0);
-    let reason = "; no prediction: no host qualifies; 1 host: ";
-    assert!(nowhere.stdout.contains(reason), "{nowhere:?}");
+    let brief = "with 9 tasks; no prediction: the hosts do not suffice\n";
+    assert!(nowhere.stdout.contains(brief), "{nowhere:?}");
+    let reason = "will wait until the hosts suffice: no host qualifies; 1 host: ";
+    assert!(nowhere.stderr.contains(reason), "{nowhere:?}");
 
     grid.as_user("admin", ["host", "drain", "h1"])
         .expect_code(0);
@@ -234,6 +236,48 @@ fn a_dry_run_says_when_the_job_would_be_done_or_what_is_missing_to_know_it() {
         let said = grid.deskgrid(words).expect_code(0).stdout;
         let exact = "with 9 tasks; no prediction: no host takes its tasks now\n";
         assert!(said.contains(exact), "{said}");
+    }
+}
+
+#[test]
+fn a_missing_prediction_is_not_laid_to_times_that_earlier_tasks_of_the_program_tell() {
+    let mut grid = Grid::start();
+    grid.worker("h1").slots(1).start();
+    let dry = |grid: &Grid, more: &[&str]| {
+        let words = [&["submit", "--dry-run"][..], more, &["--", "true"]].concat();
+        grid.deskgrid(words).expect_code(0).stdout
+    };
+    let predicted = |grid: &Grid, job: &str| {
+        let told = grid.deskgrid(["job", "predict", job]);
+        told.expect_code(0).stdout
+    };
+    let known = grid.submit(["--array", "1-6", "--wait", "--", "true"]);
+    assert_eq!(job(&grid, &known)["tasks"]["finished"], 6);
+    let said = dry(&grid, &[]);
+    assert!(said.contains("expected to finish"), "{said}");
+
+    let open = grid.submit(["--open", "--", "sleep", "600"]);
+    let held = grid.submit(["--after", &open, "--", "true"]);
+    let ends = "nobody knows when the jobs end that it waits for\n";
+    for said in [predicted(&grid, &held), dry(&grid, &["--after", &open])] {
+        assert!(said.contains(ends), "{said}");
+    }
+    for job in [held, open] {
+        grid.deskgrid(["job", "cancel", &job]).expect_code(0);
+    }
+
+    let compared = grid.submit(["--quorum", "2", "--", "true"]);
+    let said = predicted(&grid, &compared);
+    assert!(said.contains("yet: too few owners are left"), "{said}");
+    grid.deskgrid(["job", "cancel", &compared]).expect_code(0);
+
+    grid.as_user("h1", ["worker", "pause"]).expect_code(0);
+    grid.until("the host is suspended", &["host", "list"], |hosts| {
+        (hosts["hosts"][0]["state"] == "suspended").then_some(())
+    });
+    let waits = grid.submit(["--", "true"]);
+    for said in [predicted(&grid, &waits), dry(&grid, &[])] {
+        assert!(said.contains("no host takes its tasks now\n"), "{said}");
     }
 }
 
