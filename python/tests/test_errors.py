@@ -224,8 +224,13 @@ def test_a_job_for_hosts_that_do_not_exist_is_refused_before_it_is_submitted(gri
         grid.bag(abs, [1], needs="os=windows")
     with pytest.raises(deskgrid.NotRunnable):
         grid.using(memory="9000G").submit(abs, 1).result(60)
-    with pytest.raises(deskgrid.NotRunnable, match="all hosts belong to"):
-        grid.using(quorum=5).submit(abs, 1).result(60)
+
+
+def test_a_job_with_too_few_owners_for_its_quorum_waits_with_a_warning(grid: Grid, capfd: Any) -> None:
+    job = grid.bag(abs, [1], quorum=5)
+    said = capfd.readouterr().err
+    assert "will wait until the hosts suffice: 5 results of different owners' hosts" in said
+    job.cancel()
 
 
 def test_a_senseless_option_is_refused_in_the_words_of_the_master(grid: Grid) -> None:

@@ -11,6 +11,7 @@ import json
 import os
 import pickle
 import shutil
+import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -56,7 +57,8 @@ class Sender:
         self._lock = threading.Lock()
         self._sent: dict[bytes, tuple[Ref, float]] = {}
         self._prepared: dict[Env, tuple[Prepared, float]] = {}
-        self._looked = {json.dumps([[], [], 1])}
+        self._looked = {json.dumps([[], []])}
+        self._warned: set[str] = set()
 
     def prepare(self, work: Work) -> Prepared:
         """Sends the environment and the files of some work, once."""
@@ -164,15 +166,24 @@ class Sender:
     def check(self, body: Json) -> None:
         """Raises if the hosts of the grid could never do a job that asks something of them."""
         platforms = [sorted(some["per-platform"]) for some in body["input"] if "per-platform" in some]
-        asked = json.dumps([sorted(body.get("needs", ())), platforms, body.get("quorum", 1)])
+        asked = json.dumps([sorted(body.get("needs", ())), platforms])
         if asked in self._looked:
             return
-        answer = self.api.call("POST", "/jobs", body, query={"dry-run": "true"})
+        # Owners that a quorum lacks may be those of hosts that are about to join.
+        question = {**body, "quorum": 1}
+        answer = self.api.call("POST", "/jobs", question, query={"dry-run": "true"})
         why = answer.get("no_host_qualifies")
         if why:
-            hint = "ask for less, with needs=… and quorum=…, or let more hosts join"
+            hint = "ask for less, with needs=…, or let more hosts join"
             raise NotRunnable(f"the hosts of the grid cannot do it: {why}", hint)
         self._looked.add(asked)
+
+    def warn(self, answer: Json) -> None:
+        """Says, once for each reason, that a job which was submitted waits for more hosts or owners."""
+        why = answer.get("no_host_qualifies")
+        if why and why not in self._warned:
+            self._warned.add(why)
+            print(f"deskgrid: job {answer['job']} will wait until the hosts suffice: {why}", file=sys.stderr)
 
     def _calls(self, tasks: list[Task], shared: list[Large], where: str) -> list[Json]:
         """Sends the large values of tasks, and their calls unless these are part of the job; returns

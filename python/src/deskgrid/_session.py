@@ -350,6 +350,7 @@ class Session:
             answer = self.api.call("POST", "/jobs", body, key=str(uuid.uuid4()))
             if answer["job"] is None:
                 raise Refused(answer.get("refused_because") or "the job was refused")
+            self.sender.warn(answer)
             live = LiveJob(answer["job"], kind, {task.index: task for task in tasks}, stream)
             for task in tasks:
                 task.job = live.id
