@@ -2,9 +2,10 @@
 //! with hosts for them, so that nobody can say when the job ends. Which results count is decided in
 //! `faults`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use common::job::Rules;
+use common::needs::Needs;
 use common::{HostId, IdSet};
 
 use crate::forecast::starts::kept;
@@ -13,8 +14,12 @@ use crate::state::host::{Host, Hosts};
 use crate::state::job::{Job, TaskRecord};
 use crate::state::scheduler::Scheduler;
 
+/// The owners left for jobs, by what their tasks need and whether a host may be believed alone. Of use
+/// within one question.
+pub(crate) type KnownOwners<'a> = BTreeMap<(&'a Needs, bool), OwnersLeft>;
+
 /// The owners of the hosts that take tasks of a job, or will once their owners leave.
-struct OwnersLeft {
+pub(crate) struct OwnersLeft {
     parties: BTreeSet<HostId>,
     /// Whether one of those hosts is believed alone, under a quorum that allows it.
     believed: bool,
@@ -99,18 +104,29 @@ impl Scheduler {
         records.any(|record| owners.lacked_by(record, &job.rules, &self.hosts))
     }
 
-    /// Returns the number of [`Job::attempts_due`] without those results for which no owner is left.
-    pub(crate) fn attempts_possible(&self, job: &Job, requested: bool) -> u64 {
+    /// Returns the number of [`Job::attempts_due`] without those for which no owner is left; `known` holds
+    /// the owners by the jobs' needs.
+    pub(crate) fn attempts_possible<'a>(
+        &self,
+        job: &'a Job,
+        requested: bool,
+        known: &mut KnownOwners<'a>,
+    ) -> u64 {
         let due = job.attempts_due(requested);
-        if due == 0 || !job.rules.quorum.compares() {
+        let quorum = job.rules.quorum;
+        if due == 0 || !quorum.compares() {
             return due;
         }
-        let owners = self.owners_left(&job.rules);
+
+        let owners = known
+            .entry((&job.rules.needs, quorum.adaptive))
+            .or_insert_with(|| self.owners_left(&job.rules));
         let lacking = job.records.values().map(|record| {
             let missing = Job::results_missing(record, &job.rules);
             owners.lack(record, missing, &self.hosts) as u64
         });
-        due.saturating_sub(lacking.sum())
+        let of_fresh = u64::from(quorum.size).saturating_sub(owners.parties.len() as u64);
+        due.saturating_sub(lacking.sum::<u64>() + job.fresh.len() * of_fresh)
     }
 
     /// Returns the tasks with results or live attempts that want more results than there are owners

@@ -140,6 +140,7 @@ impl Scheduler {
             kinds: Vec::new(),
             classes: BTreeMap::new(),
         };
+        let mut owners = BTreeMap::new();
 
         for rank in &self.jobs.lines.waiting {
             let Some(job) = self.jobs.table.get(&rank.job) else {
@@ -153,7 +154,7 @@ impl Scheduler {
 
             let class = sums.classes.entry(rank.class()).or_default();
             // Those that are requested where its place in the queue is theirs.
-            let tasks = self.attempts_possible(job, !rank.disclosed());
+            let tasks = self.attempts_possible(job, !rank.disclosed(), &mut owners);
             let tasks = WaitingTasks::of(tasks as f64, self.usual_work(job));
             for places in [&mut class.all, class.kinds.entry(kind).or_default()] {
                 let mut sum = places.last().map(|(_, sum)| *sum).unwrap_or_default();

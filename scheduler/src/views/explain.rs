@@ -369,9 +369,15 @@ impl Scheduler {
             return Some(why);
         }
         let mut known = BTreeMap::new();
+        let mut owners = BTreeMap::new();
         let mut same_slots = |other: JobId| {
             let other = self.jobs.table.get(&other);
-            other.is_some_and(|other| self.wants_same(job, other, &mut known))
+            other.is_some_and(|other| {
+                let compares = other.rules.quorum.compares();
+                // Where its tasks all wait for owners of whom none is left, they want no slot.
+                self.wants_same(job, other, &mut known)
+                    && (!compares || self.attempts_possible(other, false, &mut owners) > 0)
+            })
         };
         if let Some(why) = self.jobs.why_behind_users(job, &mut same_slots) {
             return Some(why);
@@ -395,18 +401,13 @@ impl Scheduler {
         (!ahead.is_empty()).then(|| format!("behind {}", ahead.join(", ")))
     }
 
-    /// Whether some host suits the tasks of both jobs, and the other one's do not all wait for owners of whom none
-    /// is left; `known` holds the answers by the other's needs.
+    /// Whether some host suits the tasks of both jobs; `known` holds the answers by the other's needs.
     fn wants_same<'a>(
         &self,
         job: &Job,
         other: &'a Job,
         known: &mut BTreeMap<&'a Needs, bool>,
     ) -> bool {
-        if other.rules.quorum.compares() && self.attempts_possible(other, false) == 0 {
-            return false;
-        }
-
         let needs = &job.rules.needs;
         let others = &other.rules.needs;
         needs == others

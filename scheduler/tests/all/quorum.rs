@@ -79,6 +79,21 @@ impl Court {
         Self::with(tasks, rules)
     }
 
+    /// A second job of the same user without a quorum.
+    fn submits_another(&mut self) -> JobId {
+        let job = JobId(2);
+        let rules = Rules {
+            estimate: Some(s(60)),
+            ..Rules::default()
+        };
+        self.send(Event::JobSubmitted {
+            job,
+            bag: Box::new(Bag::new(IdSet::from_range(1, 2), rules)),
+            tested: None,
+        });
+        job
+    }
+
     fn with(tasks: u32, rules: Rules) -> Self {
         Self::under(Settings::default(), tasks, rules)
     }
@@ -619,16 +634,7 @@ fn no_end_is_predicted_where_no_host_of_another_owner_is_left_for_a_result() {
 fn a_job_whose_tasks_all_wait_for_another_owner_is_not_ahead_of_others() {
     let mut court = Court::estimated(2, false);
     court.host(1, 1, 0);
-    let other = JobId(2);
-    let rules = Rules {
-        estimate: Some(s(60)),
-        ..Rules::default()
-    };
-    court.send(Event::JobSubmitted {
-        job: other,
-        bag: Box::new(Bag::new(IdSet::from_range(1, 2), rules)),
-        tested: None,
-    });
+    let other = court.submits_another();
     let is_behind = |court: &Court| {
         let why = court.scheduler.explain(other).expect("the job is there");
         why.tasks.iter().any(|(why, _)| why.starts_with("behind"))
@@ -649,6 +655,33 @@ fn a_job_whose_tasks_all_wait_for_another_owner_is_not_ahead_of_others() {
     let after = court.scheduler.predict_finish(other, at);
     assert!(before.is_some());
     assert_eq!(before, after, "it is predicted as if it were alone");
+}
+
+#[test]
+fn attempts_of_untried_tasks_for_which_there_are_no_owners_are_not_ahead_of_others() {
+    let end_behind = |size| {
+        let quorum = Quorum {
+            size,
+            adaptive: false,
+            compare: Compare::Bytes,
+        };
+        let rules = Rules {
+            quorum,
+            estimate: Some(s(60)),
+            ..Rules::default()
+        };
+        let mut court = Court::with(6, rules);
+        court.hosts(2);
+        let other = court.submits_another();
+        let at = court.now + s(9);
+        court.scheduler.predict_finish(other, at)
+    };
+    assert!(end_behind(2).is_some());
+    assert_eq!(
+        end_behind(3),
+        end_behind(2),
+        "two owners give two results each"
+    );
 }
 
 #[test]
