@@ -5,6 +5,8 @@
 //! cannot have been reached is benched too, since the same tasks would go to it again at once. Charges to tasks are made
 //! in `crate::handlers::attempts`.
 
+use std::collections::BTreeSet;
+
 use crate::state::blame::{Bench, Exclusion, LOOKED_AT};
 
 use common::attempt::{HeldAttempt, Outcome};
@@ -174,27 +176,28 @@ impl Scheduler {
         self.settings.benching && matches!(outcome, Outcome::TimedOut(_)) && had < least
     }
 
-    /// Notes that a host gave attempts back unasked, or as good as did; after [`RETURNS`] times it is benched, and `why` is
-    /// the reason. One that is benched already has failed its probe.
-    pub(crate) fn note_return(&mut self, id: HostId, why: &str) {
+    /// Notes that a host gave attempts back unasked, or as good as did; after [`RETURNS`] times it is benched, and the
+    /// reason has the `way` of each. One that is benched already has failed its probe.
+    pub(crate) fn note_return(&mut self, id: HostId, way: &'static str) {
         let now = self.now;
         let Some(host) = self.hosts.get(id) else {
             return;
         };
         let trouble = host.trouble.get_or_insert_default();
         let returns = &mut trouble.returns;
-        returns.retain(|at| now.since(*at) < COUNTED);
-        returns.push(now);
+        returns.retain(|(at, _)| now.since(*at) < COUNTED);
+        returns.push((now, way));
 
         let beyond = returns.len().saturating_sub(RETURNS);
         returns.drain(..beyond);
         let often = returns.len() >= RETURNS;
+        let ways: BTreeSet<&str> = returns.iter().map(|(_, way)| *way).collect();
         let probing = trouble.bench.as_ref().is_some_and(|bench| bench.probing);
 
         if probing {
             self.probe_failed(id);
         } else if often {
-            self.bench(id, why.to_owned(), SHORT_PAUSE);
+            self.bench(id, Vec::from_iter(ways).join("; "), SHORT_PAUSE);
         }
     }
 

@@ -18,10 +18,8 @@ use crate::state::scheduler::Scheduler;
 const MISSING_BEATS: u32 = 2;
 
 /// The reasons for benching a host that lists nothing of what it got, whose worker's process went on, or did not.
-const LOSES: &str =
-    "has nothing of what it got each time that it connects anew, though it was up all the time";
-const DIES: &str =
-    "its worker's process has died each time soon after it got tasks: see the worker's log";
+const LOSES: &str = "connects anew without what it got, though it was up all the time";
+const DIES: &str = "its worker's process dies soon after it gets tasks: see the worker's log";
 
 impl Scheduler {
     pub(crate) fn on_host_joined(
@@ -51,8 +49,8 @@ impl Scheduler {
         }
 
         let awaited = host.presence == Presence::Awaited;
-        // A host that was switched off, or whose worker was stopped, has been up for a shorter time than that. One whose
-        // worker's process died was up itself.
+        // A host that was switched off, or whose worker was stopped, has come up since it was last heard. One whose worker's
+        // process died was up itself.
         let died = host.how == Parting::Reset && !again;
         let went_on = (again || died) && !host.closing;
         host.slots = slots;

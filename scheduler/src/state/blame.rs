@@ -65,8 +65,8 @@ pub(crate) enum Exclusion {
 pub(crate) struct Trouble {
     /// Jobs that blame it, with no success since the first of them.
     pub(crate) strikes: BTreeSet<JobId>,
-    /// The latest times at which it gave attempts back unasked, with no success since the first.
-    pub(crate) returns: Vec<Time>,
+    /// The latest times at which it gave attempts back unasked, each with the way, with no success since the first.
+    pub(crate) returns: Vec<(Time, &'static str)>,
     pub(crate) bench: Option<Bench>,
 }
 

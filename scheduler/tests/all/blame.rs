@@ -555,7 +555,7 @@ fn a_host_that_loses_what_it_got_each_time_that_it_connects_anew_is_benched() {
     );
     let reason = grid.scheduler.host(BAD).expect("it is there").reason;
     let reason = reason.unwrap_or_default();
-    assert!(reason.contains("each time that it connects"), "{reason}");
+    assert!(reason.contains("connects anew without"), "{reason}");
 
     // The probe after the pause fails as well, and the next pause is longer.
     grid.pass(15_000);
@@ -598,12 +598,26 @@ fn a_host_whose_worker_dies_each_time_soon_after_it_got_a_task_is_benched_until_
     assert_eq!(grid.state(job), JobState::Running);
     let reason = grid.scheduler.host(BAD).expect("it is there").reason;
     let reason = reason.unwrap_or_default();
-    assert!(reason.contains("process has died"), "{reason}");
+    assert!(reason.contains("process dies soon after"), "{reason}");
 
     grid.pass(15_000);
     grid.send(Event::Tick);
     grid.ends(BAD, Outcome::Succeeded, 1_000);
     assert_ne!(grid.host_state(BAD), HostState::Benched);
+}
+
+#[test]
+fn a_host_is_benched_with_each_way_in_which_it_gave_tasks_back() {
+    let mut grid = Grid::new(&[BAD]);
+    grid.submit(1, 100, 0);
+    grid.gives_back();
+    grid.gives_back();
+    grid.connects_anew(Parting::Reset, 0);
+    assert_eq!(grid.host_state(BAD), HostState::Benched);
+    let reason = grid.scheduler.host(BAD).expect("it is there").reason;
+    let reason = reason.unwrap_or_default();
+    let ways = ["gives tasks back", "process dies soon after"];
+    assert!(ways.iter().all(|way| reason.contains(way)), "{reason}");
 }
 
 #[test]
