@@ -13,7 +13,7 @@ use common::wire::peer::{
 };
 use common::wire::stream::GetReply;
 use common::wire::worker::{ToMaster, ToWorker};
-use common::{BlobRef, HostId, Time};
+use common::{BlobRef, HostId, Span, Time};
 use link::content::{SendPace, not_here, refuse_get};
 use link::{FrameSender, LinkError};
 use tokio::sync::Notify;
@@ -210,9 +210,17 @@ pub(super) fn hear(
     None
 }
 
-/// Frees the places of transfers from other hosts that no attempt of this host needs any more: it breaks them off, and
-/// nobody says so.
-pub(super) async fn let_go(state: &SessionContext, host: HostId) -> Result<(), LinkError> {
+/// Whether attempts end with this message whose host may still have been fetching what they need: those that ran had it.
+pub(super) fn may_break_off(message: &ToMaster) -> bool {
+    match message {
+        ToMaster::Delivered(all) => all.iter().any(|one| one.completion.ran == Span::ZERO),
+        message => matches!(message, ToMaster::Returned { .. }),
+    }
+}
+
+/// Frees the places of transfers from other hosts that no attempt of this host needs any more: the host breaks them off
+/// and does not say so.
+pub(super) async fn free_places(state: &SessionContext, host: HostId) -> Result<(), LinkError> {
     let coming = state.shared.change(|inner| inner.book.coming_to(host));
     for (hash, number) in coming {
         if !needs(state, host, hash).await? {
@@ -428,7 +436,10 @@ enum SourceLook {
 
 #[cfg(test)]
 mod tests {
+    use common::attempt::Stream;
     use common::wire::peer::SharingOffer;
+    use common::wire::worker::Delivery;
+    use common::{AttemptId, Completion, Incarnation, JobId, Outcome, TaskId};
 
     use super::*;
 
@@ -444,6 +455,38 @@ mod tests {
     fn look(shared: &SharedContent, host: u32, number: u64) -> SourceChoice {
         let of = (HostId(host), BLOB);
         shared.change(|inner| inner.book.choose(Time(0), of, Time(0), number))
+    }
+
+    #[test]
+    fn results_of_attempts_that_ran_break_no_transfer_off() {
+        let attempt = AttemptId {
+            task: TaskId::new(JobId(1), 1),
+            number: 1,
+            incarnation: Incarnation(1),
+        };
+        let delivered = |ran| {
+            let completion = Completion {
+                attempt,
+                outcome: Outcome::Stopped,
+                ran,
+                suspended: Span::ZERO,
+                cpu: Span::ZERO,
+                stdout: Stream::default(),
+                stderr: Stream::default(),
+                outputs: Vec::new(),
+                warnings: Vec::new(),
+                confined: None,
+            };
+            let ago = Span::ZERO;
+            ToMaster::Delivered(vec![Delivery { completion, ago }])
+        };
+        let returned = ToMaster::Returned {
+            attempts: vec![attempt],
+            why: String::new(),
+        };
+        assert!(!may_break_off(&delivered(Span(1))));
+        assert!(may_break_off(&delivered(Span::ZERO)));
+        assert!(may_break_off(&returned));
     }
 
     #[test]

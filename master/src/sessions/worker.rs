@@ -311,14 +311,14 @@ async fn listen(
                     tracing::warn!(%host, "{what}");
                     return Err(LinkError::Protocol(what));
                 }
-                let ended = matches!(message, ToMaster::Delivered(_) | ToMaster::Returned { .. });
+                let breaks_off = share::may_break_off(&message);
                 let named = content::named_by(&message);
                 state
                     .core
                     .tell_in_turn(HostAsk::Said(host, session, message), turn);
                 state.uploads.named(host, named.into_iter());
-                if ended {
-                    share::let_go(state, host).await?;
+                if breaks_off {
+                    share::free_places(state, host).await?;
                 }
             }
         }
