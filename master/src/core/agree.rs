@@ -67,12 +67,19 @@ impl Core {
         Ok(agrees)
     }
 
-    /// The first `most` results of a job that wait for the user's comparison program, each with the
-    /// earlier results to compare with.
-    pub(super) fn undecided(&self, job: JobId, most: usize) -> Vec<(AttemptId, Vec<AttemptId>)> {
-        let tasks = TaskId::new(job, 0)..=TaskId::new(job, u32::MAX);
+    /// The next `most` results of a job that wait for the user's comparison program, `after` one of them or from
+    /// the first on, each with the earlier results to compare with.
+    pub(super) fn undecided(
+        &self,
+        job: JobId,
+        after: Option<AttemptId>,
+        most: usize,
+    ) -> Vec<(AttemptId, Vec<AttemptId>)> {
+        let first = after.map_or(TaskId::new(job, 0), |after| after.task);
+        let tasks = first..=TaskId::new(job, u32::MAX);
         let of_job = self.undecided.range(tasks).flat_map(|(_, of)| of);
         of_job
+            .filter(|(attempt, _)| after < Some(**attempt))
             .take(most)
             .map(|(attempt, with)| (*attempt, with.clone()))
             .collect()

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::selector::Selector;
-use common::view::{ExplainView, TaskState, Undecided};
+use common::view::{ExplainView, TaskState};
 use common::wire::client::{Reply, Request};
 use common::wire::enrol::EnrolReply;
 use common::wire::stream::Open;
 use common::wire::{Refusal, RefusalCode, Versions};
-use common::{Span, TaskId, Time};
+use common::{JobId, Span, TaskId, Time};
 use link::{Channel, LinkError};
 use quinn::Connection;
 
@@ -258,9 +258,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
         } => push(tx, &asker.retry(job, tasks, only_failed).await?)?,
         Request::Recompute { job, tasks } => push(tx, &asker.recompute(job, &tasks).await?)?,
         Request::Forget { jobs } => send_changed(tx, asker.forget(&jobs).await?).await?,
-        Request::Undecided { job } => {
-            send_undecided(tx, asker.undecided(job).await?).await?;
-        }
+        Request::Undecided { job } => send_undecided(tx, asker, job).await?,
         Request::Judge { attempt, agrees } => push(tx, &asker.judge(attempt, agrees).await?)?,
         Request::Estimates { user } => {
             send_list(tx, &asker.estimates(user).await?, Reply::Estimates).await?;
@@ -348,17 +346,25 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
 }
 
 /// Sends results with those that they are to be compared with. What has no room in a message is left out, and refused
-/// where there is nothing else: the results of other tasks can be compared first.
-async fn send_undecided(tx: &mut Response, all: Vec<Undecided>) -> Result<(), NoAnswer> {
+/// where nothing else waits: the results of other tasks can be compared first.
+async fn send_undecided(tx: &mut Response, asker: &Asker, job: JobId) -> Result<(), NoAnswer> {
     let mut sent = false;
     let mut left_out = None;
-    for undecided in all {
-        let task = undecided.result.attempt.task;
-        if tx.push_if_fits(&Reply::Undecided(Box::new(undecided)))? {
-            sent = true;
-            flush_if_full(tx).await?;
-        } else {
-            left_out = Some(task);
+    let mut last = None;
+    while !sent {
+        let all = asker.undecided(job, last).await?;
+        if all.is_empty() {
+            break;
+        }
+        for undecided in all {
+            let attempt = undecided.result.attempt;
+            last = Some(attempt);
+            if tx.push_if_fits(&Reply::Undecided(Box::new(undecided)))? {
+                sent = true;
+                flush_if_full(tx).await?;
+            } else {
+                left_out.get_or_insert(attempt.task);
+            }
         }
     }
 

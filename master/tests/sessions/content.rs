@@ -864,21 +864,26 @@ async fn results_with_too_many_files_for_a_message_are_refused_after_those_of_ot
         },
         ..Rules::default()
     };
-    let (job, _) = submit(&ann, 1, &JobSpec { rules, ..noops(2) })
-        .await
-        .unwrap();
+    // More than are looked at together.
+    let tasks = 34;
+    let job = JobSpec {
+        rules,
+        ..noops(tasks)
+    };
+    let (job, _) = submit(&ann, 1, &job).await.unwrap();
 
-    for host in &mut hosts {
-        let blob = host.put(SECRET).await;
-        let file = |number: u32| OutputFile {
-            path: format!("{number:0>150}").parse().unwrap(),
-            blob,
-            executable: false,
-        };
-        for assignment in host.assignments(2).await {
-            let attempt = assignment.attempt;
+    for _ in 0..tasks {
+        for host in &mut hosts {
+            let blob = host.put(SECRET).await;
+            let file = |number: u32| OutputFile {
+                path: format!("{number:0>150}").parse().unwrap(),
+                blob,
+                executable: false,
+            };
+            let attempt = host.assignments(1).await[0].attempt;
             // Those of one attempt fit into a message, and those of two do not.
-            let files = if attempt.task.index == 1 { 750 } else { 1 };
+            let is_last = attempt.task.index == tasks;
+            let files = if is_last { 1 } else { 750 };
             host.outputs = (0..files).map(file).collect();
             host.deliver(attempt).await;
             host.acknowledged(attempt).await;
@@ -890,7 +895,7 @@ async fn results_with_too_many_files_for_a_message_are_refused_after_those_of_ot
         panic!("{} wait", waiting.len());
     };
     let attempt = undecided.result.attempt;
-    assert_eq!(attempt.task.index, 2);
+    assert_eq!(attempt.task.index, tasks);
     let agrees = undecided.others.iter().map(|other| other.attempt.number);
     let agrees = agrees.collect();
     within(ann.ask(&Request::Judge { attempt, agrees }))

@@ -111,9 +111,9 @@ pub enum JobAsk {
     Explain(JobId),
     /// The live attempts of a job. Gives `Running`.
     Running(JobId),
-    /// The first results of a job that wait for the user's program, at most this many. Gives
-    /// `Undecided`.
-    Undecided(JobId, usize),
+    /// The next results of a job that wait for the user's program, after this one, at most this many.
+    /// Gives `Undecided`.
+    Undecided(JobId, Option<AttemptId>, usize),
     /// Asks the host of a live attempt of a task for its output. Gives `Tailed`.
     Tail(TailAsk),
     /// The quality of estimates, of all users or of one. Gives `Estimates`.
@@ -165,7 +165,7 @@ impl Core {
                 Box::new(self.explain(job).map(|view| (view, self.host_names()))).into()
             }
             JobAsk::Running(job) => self.running(job).into(),
-            JobAsk::Undecided(job, most) => self.undecided(job, most).into(),
+            JobAsk::Undecided(job, after, most) => self.undecided(job, after, most).into(),
             JobAsk::Tail(ask) => self.tail(ask).into(),
             JobAsk::Estimates(user) => self.estimates(user.as_deref()).into(),
             JobAsk::UserShares => self.shares().into(),

@@ -11,7 +11,7 @@ use crate::store::{AttemptRow, StoreError};
 use super::super::views::{KeptOfResults, ListedPortion, Listing, read_portion};
 use super::{Asker, NoAnswer, refuse};
 
-/// The most undecided results that one request returns.
+/// The most undecided results that are looked at together, and that one request returns.
 const SHOWN_UNDECIDED: usize = 32;
 
 impl Asker {
@@ -51,10 +51,12 @@ impl Asker {
         Ok(Some(portion))
     }
 
-    /// The results that wait for the user's comparison program. Refused for a job that needs none.
+    /// The next results that wait for the user's comparison program, `after` one of them. Refused for a job that
+    /// needs none.
     pub(in crate::sessions) async fn undecided(
         &self,
         job: JobId,
+        after: Option<AttemptId>,
     ) -> Result<Vec<Undecided>, NoAnswer> {
         let listing = self.listing(job, &Selector::All).await?;
         if !listing.is_judged() {
@@ -63,8 +65,9 @@ impl Asker {
             return Err(refuse(RefusalCode::Conflict, what, hint));
         }
 
-        let waiting: Vec<(AttemptId, Vec<AttemptId>)> =
-            self.core(JobAsk::Undecided(job, SHOWN_UNDECIDED)).await?;
+        let waiting: Vec<(AttemptId, Vec<AttemptId>)> = self
+            .core(JobAsk::Undecided(job, after, SHOWN_UNDECIDED))
+            .await?;
         let mut all = Vec::new();
 
         for (attempt, with) in waiting {
