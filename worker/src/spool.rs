@@ -14,7 +14,8 @@ pub(crate) mod shelf;
 pub(crate) mod writer;
 
 use std::collections::BTreeMap;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -31,8 +32,8 @@ use medium::{LOG, LogFile, Medium};
 
 use crate::error::WorkerError;
 
-/// The first record, with the version of the layout of the others, which each change of theirs raises. Logs from before
-/// there was one are of version 1.
+/// The first record, with the version of the layout of the others: each change of that layout raises it. Logs from
+/// before there was such a record are of version 1.
 const MARK: &[u8] = b"deskgrid spool 1";
 /// The size of a record's head in bytes: its length and its checksum.
 const HEAD: usize = 4 + 8;
@@ -410,9 +411,13 @@ fn lost(attempt: AttemptId, error: &io::Error) -> Completion {
 /// results there.
 fn put_aside_unknown(dir: &Path) -> io::Result<()> {
     // One that cannot be read at all is an error of whoever opens it.
-    let Ok(log) = std::fs::read(dir.join(LOG)) else {
+    let mut log = Vec::new();
+    let longest = (HEAD + MAX_RECORD) as u64;
+    let read = File::open(dir.join(LOG)).and_then(|file| file.take(longest).read_to_end(&mut log));
+    if read.is_err() {
         return Ok(());
-    };
+    }
+
     let first = first_payload(&log);
     if first.is_none_or(|first| first == MARK || first_record(&log).is_some()) {
         return Ok(());
@@ -427,7 +432,7 @@ fn put_aside_unknown(dir: &Path) -> io::Result<()> {
         dir = %dir.display(),
         aside = %aside.display(),
         "another version of the program has kept finished results that this one cannot read: they were put aside. To have \
-         them delivered, stop the worker, put them back in the place of the directory, and run that version"
+         them delivered, stop the worker, exchange the two directories, and run that version"
     );
     Ok(())
 }
