@@ -1,7 +1,7 @@
 //! Tasks that keep their state leave hosts whose owners are there.
 
 use common::attempt::Phase;
-use common::{AttemptId, HostId, JobId, Span};
+use common::{AttemptId, HostId, JobId, Span, TaskId};
 use proptest::prelude::*;
 use scheduler::effect::{EndReason, StartReason};
 use scheduler::{Effect, Event, Settings};
@@ -137,6 +137,30 @@ fn a_task_that_failed_on_an_idle_host_is_neither_moved_nor_copied_there() {
             assert_eq!(started_on(&effects, failed), [other]);
         }
     }
+}
+
+#[test]
+fn a_task_that_was_given_back_waits_with_what_is_saved_of_it() {
+    let mut w = World::new();
+    let job = w.job(1).estimate(s(600)).keeps_state().submit();
+    let host = w.host(1).joins();
+    for ran in [100, 200, 300] {
+        w.pass(s(100));
+        let mut held = w.held(host);
+        held[0].phase = Phase::Running;
+        held[0].ran = s(ran);
+        w.heard(host, held);
+    }
+    w.owner_comes(host);
+    let attempts = w.books(host);
+    w.send(Event::AttemptsReturned { host, attempts });
+    assert!(w.scheduler.task_attempts(TaskId::new(job, 1)).is_empty());
+
+    w.pass(s(100));
+    w.host(2).joins();
+    let end = w.scheduler.predict_finish(job, w.now);
+    let left = end.expect("it goes on").since(w.now);
+    assert!(s(200) < left && left < s(450), "{left}");
 }
 
 proptest! {

@@ -163,7 +163,7 @@ fn a_retry_of_many_tasks_that_failed_one_by_one_is_two_statements() {
 }
 
 #[test]
-fn an_open_job_is_brought_back_with_one_question_for_each_table() {
+fn an_open_job_is_brought_back_with_five_questions() {
     let (mut store, database) = counted();
     let job = add_job(&mut store, 1, &spec(3));
     store.commit().unwrap();
