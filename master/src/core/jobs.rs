@@ -108,7 +108,8 @@ fn body(spec: &JobSpec, asked: &SubmitOptions, disclosed: bool) -> Result<Vec<u8
     postcard::to_stdvec(&(spec, asked, disclosed)).map_err(|e| StoreError::Content(e.to_string()))
 }
 
-/// The refusal of a deadline, perhaps a date, that was past before the job came `now`.
+/// The refusal of a deadline that has passed already at `now`, when its job is submitted; `date` is its time, unless it
+/// was given as a time from then on.
 fn past(date: Option<Time>, now: Time) -> Refusal {
     let since = date.map(|date| now.since(date));
     let what = match since {

@@ -138,7 +138,7 @@ impl Scheduler {
         let own: BTreeSet<JobId> = spare.iter().map(|one| one.attempt.task.job).collect();
         let saved = OnceCell::new();
         let all_saved = || saved.get_or_init(|| self.in_time_without(&spare, reckoning));
-        // Without its own it is late, so that one hopes in vain that has all of them.
+        // Its own are no help to a job, so one to which all of them belong has no hope.
         let hopes = |row: &&Expected| match own.contains(&row.job) {
             true => own.len() > 1,
             false => all_saved().contains(&row.job),

@@ -13,7 +13,7 @@ use crate::state::scheduler::Scheduler;
 
 /// At most so many touched hosts are checked in a step, and so many attempts of each.
 const CHECKED: usize = 4;
-/// Of at most so many waiting tasks it is summed up what is saved of them.
+/// The sum of what is saved is checked for jobs of at most so many waiting tasks.
 const SUMMED: u64 = 64;
 
 impl Scheduler {
@@ -71,8 +71,8 @@ impl Scheduler {
                 .requeued
                 .iter()
                 .filter_map(|index| job.records.get(&index));
-            let saved: u64 = waiting.map(TaskRecord::saved_parts).sum();
-            debug_assert_eq!(job.saved_parts, saved, "what is saved of {id:?}");
+            let saved: u64 = waiting.map(TaskRecord::saved_fixed).sum();
+            debug_assert_eq!(job.saved_fixed, saved, "what is saved of {id:?}");
         }
         job.check_places(&self.jobs.lines);
 

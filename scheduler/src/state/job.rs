@@ -70,8 +70,8 @@ pub(crate) struct Job {
     pub(crate) fresh: IdSet,
     /// Waiting tasks that have had attempts; each has a `TaskRecord`.
     pub(crate) requeued: IdSet,
-    /// The sum of [`TaskRecord::saved_parts`] of these.
-    pub(super) saved_parts: u64,
+    /// The sum of [`TaskRecord::saved_fixed`] of these.
+    pub(super) saved_fixed: u64,
     /// Tried tasks that are not settled: they wait in `requeued`, or have live attempts.
     pub(crate) records: Dense<u32, TaskRecord>,
     /// The number of tasks whose live attempts are all suspended.
@@ -166,8 +166,8 @@ pub(crate) struct TaskRecord {
     pub(crate) made_room_for: Option<TaskId>,
     /// The part of it that a checkpoint of an ended attempt holds.
     pub(crate) saved: f64,
-    /// Its share of `Job::saved_parts`.
-    pub(super) counted_parts: u64,
+    /// Its share of `Job::saved_fixed`.
+    pub(super) counted_fixed: u64,
     /// The work after which an attempt was killed at a limit set by the policy, in seconds on a
     /// host of speed 1; `killed` is the number of that attempt.
     pub(crate) killed_s: f64,
@@ -328,7 +328,7 @@ impl Job {
             total: tasks.len(),
             fresh: tasks,
             requeued: IdSet::new(),
-            saved_parts: 0,
+            saved_fixed: 0,
             records: Dense::default(),
             suspended: 0,
             compared: ComparedTasks::default(),
@@ -646,7 +646,7 @@ impl Job {
         let record = self.records.at_mut(&index)?;
         record.attempts += 1;
         self.attempts += 1;
-        count_saved(record, false, &mut self.saved_parts);
+        count_saved(record, false, &mut self.saved_fixed);
         if record.is_silent() {
             record.live.iter_mut().for_each(|copy| copy.replaced = true);
         } else if !why.is_another_result() {
@@ -702,7 +702,7 @@ impl Job {
         }
 
         let waits = self.requeued.contains(index);
-        count_saved(record, waits, &mut self.saved_parts);
+        count_saved(record, waits, &mut self.saved_fixed);
         let still = |copy: &LiveCopy| copy.suspended;
         let suspended = !waits && !record.live.is_empty() && record.live.iter().all(still);
         mark(&mut record.suspended, suspended, &mut self.suspended);
@@ -748,7 +748,7 @@ impl Job {
     pub(crate) fn close(&mut self, index: u32) -> Option<TaskRecord> {
         let mut record = self.records.remove(&index)?;
         self.requeued.remove(index);
-        count_saved(&mut record, false, &mut self.saved_parts);
+        count_saved(&mut record, false, &mut self.saved_fixed);
         self.suspended -= u64::from(record.suspended);
         self.compared.leave(&record);
         self.wishes.remove(index);

@@ -63,7 +63,7 @@ impl Job {
     pub(crate) fn wait_again(&mut self, index: u32) {
         self.requeued.insert(index);
         if let Some(record) = self.records.at_mut(&index) {
-            count_saved(record, true, &mut self.saved_parts);
+            count_saved(record, true, &mut self.saved_fixed);
         }
         if self.rules.quorum.compares() {
             self.compared.opinions.note(index);

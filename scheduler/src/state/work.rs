@@ -14,8 +14,8 @@ const ESTIMATED: f64 = 5.0;
 /// known.
 const USUALLY: f64 = 0.5;
 
-/// The parts of a whole task in which is counted what is saved of it, so that sums are exact.
-const PARTS: f64 = (1_u64 << 32) as f64;
+/// A whole task as a fixed-point number with 32 fractional bits: sums of such numbers are exact.
+const FIXED_ONE: f64 = (1_u64 << 32) as f64;
 
 /// Whether an estimate is replaced by this measured mean.
 fn is_far_off(estimate_s: f64, mean_s: f64) -> bool {
@@ -38,21 +38,21 @@ pub(crate) fn mixed_s(estimate_s: f64, measured_s: f64, tasks: f64) -> f64 {
 
 /// Counts anew, in a sum over waiting tasks, what is saved of this one.
 pub(super) fn count_saved(record: &mut TaskRecord, waits: bool, sum: &mut u64) {
-    let parts = if waits { record.saved_parts() } else { 0 };
-    *sum = *sum + parts - std::mem::replace(&mut record.counted_parts, parts);
+    let saved = if waits { record.saved_fixed() } else { 0 };
+    *sum = *sum + saved - std::mem::replace(&mut record.counted_fixed, saved);
 }
 
 impl TaskRecord {
-    /// Returns the part of it that is saved, in [`PARTS`].
-    pub(super) fn saved_parts(&self) -> u64 {
-        (self.saved.clamp(0.0, 1.0) * PARTS) as u64
+    /// Returns the part of it that is saved, as a fixed-point number of which [`FIXED_ONE`] is the whole.
+    pub(super) fn saved_fixed(&self) -> u64 {
+        (self.saved.clamp(0.0, 1.0) * FIXED_ONE) as u64
     }
 }
 
 impl Job {
     /// Returns the mean part of a waiting task that is left to do.
     pub(crate) fn mean_part_left(&self) -> f64 {
-        let saved = self.saved_parts as f64 / PARTS;
+        let saved = self.saved_fixed as f64 / FIXED_ONE;
         (1.0 - saved / self.waiting().max(1) as f64).max(0.01)
     }
 
