@@ -269,6 +269,35 @@ impl ResolvesServerCert for ByCa {
     }
 }
 
+/// Makes the methods of a verifier that leaves signatures to the one in its field `$other`.
+macro_rules! signatures_as {
+    ($other:tt) => {
+        fn verify_tls12_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signed: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            self.$other
+                .verify_tls12_signature(message, certificate, signed)
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signed: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            self.$other
+                .verify_tls13_signature(message, certificate, signed)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.$other.supported_verify_schemes()
+        }
+    };
+}
+
 /// Verifies a peer's certificate as of a time at which it is valid, so that an expired one passes.
 #[derive(Debug)]
 struct AnyTime(Arc<dyn ClientCertVerifier>);
@@ -288,34 +317,11 @@ impl ClientCertVerifier for AnyTime {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
-        self.0.verify_client_cert(
-            end_entity,
-            intermediates,
-            within_life(end_entity, now).unwrap_or(now),
-        )
+        let then = within_life(end_entity, now).unwrap_or(now);
+        self.0.verify_client_cert(end_entity, intermediates, then)
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls12_signature(message, certificate, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls13_signature(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
-    }
+    signatures_as!(0);
 }
 
 /// Accepts the worker that has this key, with a certificate of our CA. Workers' certificates are
@@ -346,29 +352,7 @@ impl ServerCertVerifier for PinnedPeer {
         }
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.workers
-            .verify_tls12_signature(message, certificate, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.workers
-            .verify_tls13_signature(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.workers.supported_verify_schemes()
-    }
+    signatures_as!(workers);
 }
 
 /// Accepts a master whose own certificate was issued by the CA with the known key hash: the one
@@ -397,10 +381,8 @@ impl ServerCertVerifier for PinnedCa {
             |der: &&CertificateDer<'_>| key_hash(der).is_ok_and(|hash| hash == self.ca_key_hash);
 
         let sent = || {
-            intermediates
-                .iter()
-                .find(pinned)
-                .map(|ca| ca.clone().into_owned())
+            let found = intermediates.iter().find(pinned);
+            found.map(|ca| ca.clone().into_owned())
         };
         let ca = self.known.clone().or_else(sent).ok_or_else(wrong)?;
         let verifier = WebPkiServerVerifier::builder_with_provider(
@@ -425,9 +407,8 @@ impl ServerCertVerifier for PinnedCa {
         _: &CertificateDer<'_>,
         _: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(rustls::Error::General(
-            "TLS 1.2 is not spoken here".to_owned(),
-        ))
+        let why = "TLS 1.2 is not spoken here".to_owned();
+        Err(rustls::Error::General(why))
     }
 
     fn verify_tls13_signature(
