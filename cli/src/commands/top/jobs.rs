@@ -94,6 +94,8 @@ pub(super) struct JobBook {
     below: Option<u32>,
     /// The number of jobs that were looked at since somebody asked for more.
     looked: u32,
+    /// The windows in a row without a job: a restored master skips numbers, and old jobs are forgotten.
+    empty: u32,
     /// The jobs of which something was heard that their `JobView`s do not have.
     heard: BTreeSet<JobId>,
     /// The part of the screen that is asked for next.
@@ -168,11 +170,9 @@ impl JobBook {
         let seen = self.board.seen(height).map(|(job, _)| job);
         let open = seen.filter(|job| !job.state.settled()).map(|job| job.job.0);
         let open: Vec<u32> = open.collect();
-        self.part = if self.part * FORECASTS < open.len() {
-            self.part
-        } else {
-            0
-        };
+        if self.part * FORECASTS >= open.len() {
+            self.part = 0;
+        }
         let part = open.iter().skip(self.part * FORECASTS).take(FORECASTS);
         let heard = self.heard.iter().map(|job| &job.0).take(FORECASTS);
 
@@ -188,9 +188,8 @@ impl JobBook {
 
     /// Notes the number of the newest job: older ones are fetched from there on.
     pub(super) fn newest(&mut self, job: Option<JobId>) {
-        self.below = self
-            .below
-            .or(Some(job.map_or(0, |job| job.0.saturating_add(1))));
+        self.below
+            .get_or_insert(job.map_or(0, |job| job.0.saturating_add(1)));
     }
 
     /// Whether the newest job is not known yet.
@@ -203,14 +202,17 @@ impl JobBook {
     pub(super) fn older(&self, height: usize) -> Option<IdSet> {
         let below = self.below.filter(|below| *below > 1)?;
         let wanted = self.board.loaded && self.board.shows_end(height) && self.looked < LOOKED_AT;
-        wanted.then(|| IdSet::from_range(below.saturating_sub(WINDOW).max(1), below - 1))
+        let window = WINDOW << self.empty.min(6);
+        wanted.then(|| IdSet::from_range(below.saturating_sub(window).max(1), below - 1))
     }
 
     /// Takes the older jobs that were asked for.
     pub(super) fn take_older(&mut self, asked: &IdSet, jobs: Vec<JobView>) {
         self.below = asked.first();
         self.looked = self.looked.saturating_add(WINDOW);
+        self.empty += 1;
         for job in jobs.into_iter().filter(|job| asked.contains(job.job.0)) {
+            self.empty = 0;
             if self.board.entry(job.job.0).is_none() {
                 self.board.put(job);
             }
@@ -231,10 +233,8 @@ impl JobBook {
 /// The request for older jobs, of which so many are read: those from the first number on, since a
 /// request that names a job that does not exist is refused.
 pub(super) fn older_jobs(ids: &IdSet) -> (Request, usize) {
-    let jobs = match ids.first().and_then(|first| first.checked_sub(1)) {
-        Some(before) => Selector::Beyond(before),
-        None => Selector::All,
-    };
+    let before = ids.first().and_then(|first| first.checked_sub(1));
+    let jobs = before.map_or(Selector::All, Selector::Beyond);
     let states = Vec::new();
     let most = usize::try_from(ids.len()).unwrap_or(usize::MAX);
     (Request::Jobs { jobs, states }, most)

@@ -18,6 +18,8 @@ use crate::failure::{Exit, Failure};
 const SIZE: (u16, u16) = (120, 40);
 /// The longest wait until `App::is_whole`.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest wait for news: then what has become due is asked for.
+const TURN: Duration = Duration::from_millis(20);
 
 /// Prints one picture.
 ///
@@ -37,8 +39,8 @@ pub(super) async fn run(
         while !app.is_whole() {
             app.tick(clock.now());
             app.wants().into_iter().for_each(|ask| line.send(ask));
-            if !app.is_whole() {
-                app.hear(line.news().await?);
+            if let Ok(news) = tokio::time::timeout(TURN, line.news()).await {
+                app.hear(news?);
             }
             if let Some((_, why)) = &app.lost {
                 return Err(lost(why));

@@ -1012,6 +1012,42 @@ fn a_job_that_is_gone_hides_no_other() {
 }
 
 #[test]
+fn older_jobs_are_found_behind_the_numbers_that_a_restored_master_skips() {
+    let mut stage = Stage::new();
+    let settled = |number| {
+        let counts = TaskCounts {
+            total: 1,
+            finished: 1,
+            ..TaskCounts::default()
+        };
+        job(number, "old", counts)
+    };
+    stage.answer(AskSlot::OpenJobs, Reply::Jobs(Vec::new()));
+    stage.answer(AskSlot::NewestJob, Reply::Jobs(vec![settled(10_006)]));
+    let desk = host(1, HostState::Ready, None);
+    stage.answer(AskSlot::AllHosts, Reply::Hosts(vec![desk]));
+
+    let mut answers = 0;
+    while !stage.app.is_whole() {
+        let (serial, request) = stage.asked(AskSlot::OlderJobs);
+        let Some(Request::Jobs {
+            jobs: Selector::Beyond(before),
+            ..
+        }) = &request
+        else {
+            panic!("{request:?}")
+        };
+        let there = [1, 2, 3, 4, 5, 10_006].into_iter();
+        let views = there.filter(|number| number > before).map(settled);
+        let views = Ok(vec![Reply::Jobs(views.collect())]);
+        stage.hear(GridNews::Answer(AskSlot::OlderJobs, serial, views));
+        answers += 1;
+    }
+    assert!(answers <= 10, "{answers} answers for six jobs");
+    stage.shows(&["10006 old", "5 old", "1 old"]);
+}
+
+#[test]
 fn older_jobs_are_fetched_as_far_as_somebody_looks() {
     let mut stage = Stage::new();
     let settled = |number| {
