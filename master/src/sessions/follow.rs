@@ -347,7 +347,10 @@ impl<'a> Follower<'a> {
         tx: &mut Response,
     ) -> Result<(), NoAnswer> {
         for LoggedEvent { seq, at, event } in portion {
-            self.look_for_gap(*seq, tx).await?;
+            // The numbers that a copy skips are those of no events, and it says itself that it is one.
+            if *seq > self.after + 1 && *event != GridEvent::Restored {
+                self.tell_gap(*seq, tx).await?;
+            }
             if self.shows(event, visible) {
                 let settled = event.task().filter(|_| event.has_result());
                 let result = match settled.and_then(|task| outputs.remove(&task)) {
@@ -369,11 +372,8 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    /// Tells the follower if events between the last one and this one are gone.
-    async fn look_for_gap(&mut self, seq: u64, tx: &mut Response) -> Result<(), NoAnswer> {
-        if seq <= self.after + 1 {
-            return Ok(());
-        }
+    /// Tells the follower that events between the last one and this one are gone.
+    async fn tell_gap(&mut self, seq: u64, tx: &mut Response) -> Result<(), NoAnswer> {
         if !self.page.events.is_empty() {
             self.send_page(tx).await?;
         }

@@ -125,6 +125,47 @@ fn a_backup_made_in_the_middle_of_a_bag_goes_on_on_another_machine() {
 }
 
 #[test]
+fn the_numbers_that_a_restored_master_skips_hide_no_job_and_are_called_no_events() {
+    let mut grid = Grid::start();
+    let submit = |grid: &Grid, name| {
+        let job = grid.submit(["--name", name, "--", "true"]);
+        grid.deskgrid(["job", "cancel", &job]).expect_code(0);
+        job.parse::<u32>().expect("a number")
+    };
+    let before = submit(&grid, "of before");
+    let to = grid.dir().join("backup.tar");
+    grid.as_user("admin", ["master", "backup", &to.to_string_lossy()])
+        .expect_code(0);
+    grid.kill_master();
+    grid.as_user("elsewhere", ["master", "restore", &to.to_string_lossy()])
+        .expect_code(0);
+    grid.move_master("elsewhere");
+    grid.start_master();
+    assert!(submit(&grid, "of later") > before + 10_000);
+
+    let jobs = grid.deskgrid(["top", "--once"]).expect_code(0).stdout;
+    let shown = |name: &str| jobs.contains(name);
+    assert!(shown("of before") && shown("of later"), "{jobs}");
+
+    for past in [
+        &["events", "--past"][..],
+        &["events", "--past", "--job", "last"],
+    ] {
+        let told = grid.deskgrid(past).expect_code(0);
+        assert!(
+            told.stdout.contains("on a copy of its store"),
+            "{}",
+            told.stdout
+        );
+        assert!(
+            !told.stderr.contains("not kept any more"),
+            "{}",
+            told.stderr
+        );
+    }
+}
+
+#[test]
 fn a_backup_that_is_a_directory_is_a_master_s_directory_and_damage_is_told_before_it_is_used() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
