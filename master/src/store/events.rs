@@ -73,8 +73,9 @@ impl Writer {
         self.newest_event = self.newest_event.max(beyond);
     }
 
-    /// Removes events of before `then`, and so many that at most `most` are left, in rows of at
-    /// most `portion`; the newest row stays. Returns whether there may be more to remove.
+    /// Removes events of before `then`, and so many that `most` are left and perhaps some more of one
+    /// commit, in rows of at most `portion`; the newest row stays. The numbers that a copy has skipped
+    /// last do not count. Returns whether there may be more to remove.
     pub(crate) fn trim_events(
         &mut self,
         then: Time,
@@ -83,13 +84,14 @@ impl Writer {
     ) -> Result<bool, StoreError> {
         let floor = i64::try_from(self.newest_event.saturating_sub(most)).unwrap_or(i64::MAX);
         let newest = i64::try_from(self.newest_event).unwrap_or(i64::MAX);
-        let sql = "SELECT last, at FROM event WHERE last < $1 ORDER BY last LIMIT $2";
-        let oldest: Vec<(i64, i64)> = self.db().all(sql, values![newest, portion], |row| {
-            Ok((row.get(0)?, row.get(1)?))
+        let sql = "SELECT last, at, coalesce((SELECT min(last) FROM event WHERE last > $1)
+            - (SELECT max(last) FROM event WHERE last <= $1) - 1, 0) FROM event WHERE last < $2 ORDER BY last LIMIT $3";
+        let oldest: Vec<[i64; 3]> = self.db().all(sql, values![floor, newest, portion], |row| {
+            Ok([row.get(0)?, row.get(1)?, row.get(2)?])
         })?;
 
-        let goes = |(last, at): &&(i64, i64)| *last <= floor || *at < micros(then);
-        let going: Vec<i64> = oldest.iter().take_while(goes).map(|row| row.0).collect();
+        let goes = |[last, at, gap]: &&[i64; 3]| *last <= floor - gap || *at < micros(then);
+        let going: Vec<i64> = oldest.iter().take_while(goes).map(|row| row[0]).collect();
 
         // Only a change opens a transaction, which costs a sync.
         let Some(last) = going.last() else {
@@ -216,6 +218,29 @@ mod tests {
         store.skip_events(Incarnation(7));
         store.add_events(Time(6), &[GridEvent::Restored]).unwrap();
         assert_eq!(store.newest_event(), 7_001);
+    }
+
+    #[test]
+    fn events_of_before_a_restoration_stay_though_the_numbers_jump_by_more_than_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let reader = Reader::new(dir.path());
+        let mut store = Writer::open(dir.path()).unwrap();
+        for n in 1..=2 {
+            store.add_events(Time(5), &[started(n)]).unwrap();
+        }
+        store.skip_events(Incarnation(7));
+        store.add_events(Time(6), &[GridEvent::Restored]).unwrap();
+        store.add_events(Time(7), &[started(3)]).unwrap();
+        store.commit().unwrap();
+
+        for (most, left) in [
+            (4, &[(1, 1), (2, 2), (7_002, 3)][..]),
+            (3, &[(2, 2), (7_002, 3)]),
+        ] {
+            store.trim_events(Time(0), most, 100).unwrap();
+            store.commit().unwrap();
+            assert_eq!(told(&reader, 0), left);
+        }
     }
 
     #[test]
