@@ -1,7 +1,11 @@
 //! Executes `deskgrid bridge start`.
 
+use std::path::Path;
+
+use common::token::Role;
+
 use super::gateway::GIB;
-use super::login::{Newcomer, check_role, identity};
+use super::login::{Newcomer, check_role, identity, with_start};
 use super::{Context, shutdown};
 use crate::args::bridge::BridgeArgs;
 use crate::failure::{Exit, Failure};
@@ -20,7 +24,7 @@ pub(super) async fn start(context: &Context, args: BridgeArgs) -> Result<Exit, F
     let dir = context.state.bridge();
     let home = dir.join("identity");
     let joined = identity(&home, context, &args.enrol, Newcomer::Worker).await;
-    let (identity, _) = joined.map_err(as_bridge)?;
+    let (identity, _) = joined.map_err(|failure| as_bridge(failure, &home))?;
     let config = bridge::BridgeConfig {
         slots: args.slots,
         cache_bytes: (args.cache * GIB) as u64,
@@ -28,7 +32,7 @@ pub(super) async fn start(context: &Context, args: BridgeArgs) -> Result<Exit, F
     };
     bridge::run(dir, config, identity, stop)
         .await
-        .map_err(|error| as_bridge(error.into()))?;
+        .map_err(|error| as_bridge(error.into(), &home))?;
     Ok(Exit::Well)
 }
 
@@ -38,24 +42,18 @@ fn no_user(failure: Failure) -> Failure {
         return failure;
     }
     let hint = "be a user of the other grid first: deskgrid login --master HOST:PORT --join @FILE, with the same --dir; or name the \
-                state directory of one with --user-dir";
-    Failure {
-        hint: hint.to_owned(),
-        ..failure
-    }
+                state directory of one with --user-dir"
+        .to_owned();
+    Failure { hint, ..failure }
 }
 
 /// Gives a refused bridge the command with which it joins again.
-fn as_bridge(failure: Failure) -> Failure {
-    let start = "deskgrid bridge start --slots N --master HOST:PORT --join @FILE";
-    let hint = match failure.code {
-        "no-identity" | "no-token" => format!(
-            "{start}, with a token of the grid that gives tasks (deskgrid token create --role worker)"
-        ),
-        "not-authorised" => format!(
-            "ask the admin for a new token (deskgrid token create --role worker), then: {start} --rejoin"
-        ),
-        _ => return failure,
-    };
+fn as_bridge(failure: Failure, home: &Path) -> Failure {
+    if !matches!(failure.code, "no-identity" | "no-token") {
+        return with_start(failure, Role::Worker, "bridge start --slots N", home);
+    }
+    let hint = "deskgrid bridge start --slots N --master HOST:PORT --join @FILE, with a token of the grid that gives tasks (deskgrid \
+                token create --role worker)"
+        .to_owned();
     Failure { hint, ..failure }
 }

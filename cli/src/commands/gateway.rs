@@ -1,6 +1,8 @@
 //! Executes `deskgrid gateway start`.
 
-use super::login::{Newcomer, identity};
+use common::token::Role;
+
+use super::login::{Newcomer, identity, with_start};
 use super::{Context, shutdown};
 use crate::args::serve::GatewayArgs;
 use crate::failure::{Exit, Failure};
@@ -13,8 +15,7 @@ pub(super) async fn start(context: &Context, args: GatewayArgs) -> Result<Exit, 
     let stop = shutdown(args.tied);
     let dir = context.state.gateway();
     let home = dir.join("identity");
-    let rejoin = if home.exists() { "--rejoin " } else { "" };
-    let as_gateway = |failure| as_gateway(failure, rejoin);
+    let as_gateway = |failure| with_start(failure, Role::Gateway, "gateway start", &home);
     let (identity, _) = identity(&home, context, &args.enrol, Newcomer::Gateway)
         .await
         .map_err(as_gateway)?;
@@ -28,19 +29,4 @@ pub(super) async fn start(context: &Context, args: GatewayArgs) -> Result<Exit, 
         .await
         .map_err(|error| as_gateway(error.into()))?;
     Ok(Exit::Well)
-}
-
-/// Gives a refused gateway the command with which it joins again.
-fn as_gateway(failure: Failure, rejoin: &str) -> Failure {
-    if failure.code != "not-authorised" {
-        return failure;
-    }
-    let again = format!(
-        "ask the admin for a new token (deskgrid token create --role gateway), then: deskgrid gateway start {rejoin}\
-         --master HOST:PORT --join @FILE"
-    );
-    Failure {
-        hint: again,
-        ..failure
-    }
 }

@@ -258,6 +258,25 @@ fn nobody(dir: &Path, who: Newcomer) -> Failure {
     )
 }
 
+/// Gives whoever was refused the command with which it joins as `role` by `start`: again, where `dir` has an identity.
+pub(super) fn with_start(failure: Failure, role: Role, start: &str, dir: &Path) -> Failure {
+    if failure.code != "not-authorised" {
+        return failure;
+    }
+    let rejoin = match Identity::found(dir) {
+        Ok(false) => "",
+        _ => "--rejoin ",
+    };
+    let hint = format!(
+        "ask the admin for a new token (deskgrid token create --role {role}), then: deskgrid {start} {rejoin}--master HOST:PORT --join @FILE"
+    );
+    Failure { hint, ..failure }
+}
+
+/// The advice where a token has a typing error.
+pub(super) const COPY_WHOLE: &str =
+    "copy it whole; or give the file that has it as @FILE; or ask for a new one";
+
 /// Reads the token from the place where it was given; asks for it on a terminal if it was not.
 ///
 /// # Errors
@@ -278,12 +297,7 @@ fn token(args: &EnrolArgs, environment: Option<&JoinWord>) -> Result<JoinToken, 
     };
 
     // The text is not repeated: a token with a typing error is nearly a token.
-    let wrong = |error: common::token::BadToken| {
-        Failure::usage(
-            error.to_string(),
-            "copy it whole; or give the file that has it as @FILE; or ask for a new one",
-        )
-    };
+    let wrong = |error: common::token::BadToken| Failure::usage(error.to_string(), COPY_WHOLE);
     text.parse().map_err(wrong)
 }
 
@@ -295,12 +309,8 @@ fn in_file(file: &Path) -> Result<String, Failure> {
     if let Some(warning) = link::files::exposed(file, "the join token") {
         note(&format!("note: {warning}"));
     }
-    Ok(text
-        .trim_start()
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .to_owned())
+    let first = text.trim_start().lines().next();
+    Ok(first.unwrap_or_default().to_owned())
 }
 
 fn no_token() -> Failure {

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use common::token::Role;
 use worker::WorkerEnd;
 use worker::update::keeper::{self, KeeperEnd, ProgramKeeper};
 
-use super::login::{Newcomer, identity};
+use super::login::{Newcomer, identity, with_start};
 use super::{Context, first_start, shutdown};
 use crate::args::serve::WorkerArgs;
 use crate::failure::{Exit, Failure};
@@ -24,6 +25,7 @@ pub(super) async fn start(context: &Context, args: WorkerArgs) -> Result<Exit, F
 
     let mut stop = std::pin::pin!(shutdown(args.tied));
     let home = dir.join("identity");
+    let as_worker = |failure| with_start(failure, Role::Worker, "worker start", &home);
     let identity = match &args.first_start {
         Some(file) => tokio::select! {
             joined = first_start::identity(&home, file) => joined?,
@@ -84,7 +86,7 @@ async fn kept(
     match keeper.keep(stop).await {
         KeeperEnd::Installed => None,
         KeeperEnd::Ended(0) => Some(Ok(Exit::Well)),
-        KeeperEnd::InUse(error) => Some(Err(as_worker(error.into()))),
+        KeeperEnd::InUse(error) => Some(Err(error.into())),
         KeeperEnd::Ended(code) => std::process::exit(code),
     }
 }
@@ -123,17 +125,4 @@ fn dedicated_config() -> Result<worker::Config, Failure> {
         .map_err(|error: toml::de::Error| {
             Failure::new(Exit::Error, "internal", error.to_string(), "")
         })
-}
-
-/// Gives a refused worker the command with which a worker, and not a user, joins again.
-fn as_worker(failure: Failure) -> Failure {
-    if failure.code != "not-authorised" {
-        return failure;
-    }
-    let again =
-        "ask the admin for a new token, then: deskgrid worker start --rejoin --master HOST:PORT";
-    Failure {
-        hint: again.to_owned(),
-        ..failure
-    }
 }
