@@ -58,6 +58,9 @@ pub enum ControlAnswer {
     Report(Box<StatusReport>),
     /// The worker does not work yet.
     Resting {
+        /// The kind of the reason. A worker of an older version does not say.
+        #[serde(default)]
+        kind: RestKind,
         /// The reason, in words.
         why: String,
     },
@@ -66,6 +69,22 @@ pub enum ControlAnswer {
         /// The reason, in words.
         why: String,
     },
+}
+
+/// The reason why a worker does not work yet: its kind, and the words.
+pub type WorkerRest = (RestKind, String);
+
+/// The kind of a [`WorkerRest`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RestKind {
+    /// Nothing has failed yet.
+    #[default]
+    Waits,
+    /// The master is unreachable.
+    Away,
+    /// The master does not let it in.
+    Refused,
 }
 
 /// The reason why there is no answer.
@@ -83,8 +102,8 @@ pub enum ControlError {
         source: io::Error,
     },
     /// The worker does not work yet; with its reason.
-    #[error("{0}")]
-    Resting(String),
+    #[error("{1}")]
+    Resting(RestKind, String),
     /// The worker refused; with its reason.
     #[error("{0}")]
     Refused(String),
@@ -120,7 +139,7 @@ pub async fn ask(dir: &Path, ask: &ControlRequest) -> Result<StatusReport, Contr
         .map_err(broken)?;
     match serde_json::from_str(&answer).map_err(|error| broken(error.into()))? {
         ControlAnswer::Report(report) => Ok(*report),
-        ControlAnswer::Resting { why } => Err(ControlError::Resting(why)),
+        ControlAnswer::Resting { kind, why } => Err(ControlError::Resting(kind, why)),
         ControlAnswer::Refused { why } => Err(ControlError::Refused(why)),
     }
 }
@@ -164,7 +183,7 @@ pub(crate) struct ControlQuestion {
     /// The sight of the switch in the worker's directory.
     pub switch: Option<Sight>,
     /// The channel for the answer: a report, or why the worker does not work yet.
-    pub answer: oneshot::Sender<Result<StatusReport, String>>,
+    pub answer: oneshot::Sender<Result<StatusReport, WorkerRest>>,
 }
 
 /// Answers whoever asks a worker that does not work yet: with the newest `why`. Ends only if it cannot; the
@@ -172,7 +191,7 @@ pub(crate) struct ControlQuestion {
 ///
 /// # Errors
 /// If the socket cannot be made.
-pub async fn rest(dir: &Path, why: &watch::Receiver<String>) -> io::Result<()> {
+pub async fn rest(dir: &Path, why: &watch::Receiver<WorkerRest>) -> io::Result<()> {
     std::fs::create_dir_all(dir)?;
     let mut listener = transport::Listener::bind(dir)?;
     let (tell, mut asked) = mpsc::unbounded_channel::<ControlQuestion>();
@@ -274,7 +293,7 @@ async fn answer<T: From<ControlQuestion> + Send + 'static>(
 
     match report.await {
         Err(_) => refused("the worker is about to end".to_owned()),
-        Ok(Err(why)) => ControlAnswer::Resting { why },
+        Ok(Err((kind, why))) => ControlAnswer::Resting { kind, why },
         Ok(Ok(report)) => ControlAnswer::Report(Box::new(StatusReport {
             paused_until,
             ..report

@@ -8,12 +8,13 @@ use std::time::Duration;
 use common::token::JoinToken;
 use common::wire::enrol::WantedRole;
 use link::retry::Backoff;
-use link::{Identity, JoiningKey, LinkError};
+use link::{Identity, JoiningKey};
 use serde::Deserialize;
 use tokio::sync::watch;
 use worker::admin;
+use worker::control::{RestKind, WorkerRest};
 
-use super::login::{Newcomer, check_role, other_name, own_name};
+use super::login::{COPY_WHOLE, Newcomer, check_role, other_name, own_name};
 use crate::args::serve::master_address;
 use crate::failure::{Exit, Failure};
 
@@ -63,7 +64,8 @@ pub(super) async fn identity(home: &Path, file: &Path) -> Result<Identity, Failu
         tracing::warn!("{warning}");
     }
 
-    let (tell, why) = watch::channel(format!("this PC joins a grid by {}", file.display()));
+    let why = format!("this PC joins a grid by {}", file.display());
+    let (tell, why) = watch::channel((RestKind::Waits, why));
     let dir = home.parent().unwrap_or(home);
     resting(dir, &why, Box::pin(keep_joining(home, file, wish, &tell))).await
 }
@@ -73,12 +75,14 @@ async fn keep_joining(
     home: &Path,
     file: &Path,
     mut wish: JoinWish,
-    why: &watch::Sender<String>,
+    why: &watch::Sender<WorkerRest>,
 ) -> Result<Identity, Failure> {
     let mut unreachable = Backoff::new(UNREACHABLE.0, UNREACHABLE.1);
     let mut refused = Backoff::new(REFUSED.0, REFUSED.1);
     loop {
-        let error = match join(home, &wish).await? {
+        let key = JoiningKey::kept_in(home)?;
+        let role = WantedRole::Worker;
+        let error = match link::enrol_as(&wish.master, &wish.token, &key, &wish.name, role).await {
             Ok(identity) => {
                 identity.save(home)?;
                 tracing::info!(target: admin::JOINING, master = %identity.link.master, name = %identity.link.name, "joined the grid");
@@ -88,17 +92,15 @@ async fn keep_joining(
                 remove(file);
                 return Ok(identity);
             }
-            Err(error) => error,
+            Err(error) => Failure::from(error),
         };
 
-        let passing = matches!(error, LinkError::Unreachable { .. } | LinkError::Closed(_));
-        let pauses = if passing {
-            &mut unreachable
-        } else {
-            &mut refused
+        let (pauses, kind) = match error.exit {
+            Exit::Unreachable => (&mut unreachable, RestKind::Away),
+            _ => (&mut refused, RestKind::Refused),
         };
         let pause = pauses.delay();
-        why.send_replace(say(error, pause, file));
+        why.send_replace((kind, say(error, pause, file)));
         if let Some(other) = changed(file, &wish.text, pause).await {
             wish = other;
             unreachable.reset();
@@ -166,12 +168,16 @@ pub(super) async fn arrival(dir: &Path, file: &Path) {
         file.display()
     );
     tracing::warn!(target: admin::JOINING, "{why}");
-    let (_tell, why) = watch::channel(why);
+    let (_tell, why) = watch::channel((RestKind::Waits, why));
     resting(dir, &why, written(file)).await;
 }
 
 /// Does `work`. Meanwhile whoever asks the worker of `dir` for its status is told `why` it does not work yet.
-async fn resting<T>(dir: &Path, why: &watch::Receiver<String>, work: impl Future<Output = T>) -> T {
+async fn resting<T>(
+    dir: &Path,
+    why: &watch::Receiver<WorkerRest>,
+    work: impl Future<Output = T>,
+) -> T {
     let mut work = std::pin::pin!(work);
     let answers = async {
         let mut failed = 0_u32;
@@ -227,41 +233,22 @@ fn known(home: &Path, file: &Path) -> Result<Identity, Failure> {
     Ok(identity)
 }
 
-/// Asks the master to let this PC in, once.
-async fn join(home: &Path, wish: &JoinWish) -> Result<Result<Identity, LinkError>, Failure> {
-    let JoinWish {
-        master,
-        token,
-        name,
-        ..
-    } = wish;
-    let key = JoiningKey::kept_in(home)?;
-    Ok(link::enrol_as(master, token, &key, name, WantedRole::Worker).await)
-}
-
 impl JoinWish {
     /// Reads the text of the file, which has to have a token.
     fn read(text: &str, file: &Path) -> Result<Self, Failure> {
-        let FirstStart {
-            master,
-            token,
-            name,
-        } = parsed(text, file)?;
-        let token: JoinToken = token.parse().map_err(|e: common::token::BadToken| {
+        let wish = parsed(text, file)?;
+        let token: JoinToken = wish.token.parse().map_err(|e: common::token::BadToken| {
             let what = format!("the token in {}: {e}", file.display());
-            Failure::usage(
-                what,
-                "copy it whole; or give the file that has it as @FILE; or ask for a new one",
-            )
+            Failure::usage(what, COPY_WHOLE)
         })?;
 
-        let name = match name.is_empty() {
+        let name = match wish.name.is_empty() {
             true => own_name(Newcomer::Worker),
-            false => name,
+            false => wish.name,
         };
         Ok(Self {
             text: text.to_owned(),
-            master,
+            master: wish.master,
             token,
             name,
         })
@@ -292,12 +279,11 @@ fn unreadable(file: &Path, error: &std::io::Error) -> Failure {
 }
 
 /// Says why this PC has not been let in, and returns that for whoever asks.
-fn say(error: LinkError, pause: Duration, file: &Path) -> String {
-    let failure = Failure::from(error);
+fn say(failure: Failure, pause: Duration, file: &Path) -> String {
     tracing::warn!(
         target: admin::JOINING,
-        because = failure.because.as_deref().unwrap_or(&failure.what),
-        again_in = %humantime::format_duration(Duration::from_secs(pause.as_secs())),
+        because = failure.because.as_deref(),
+        again_in = %common::Span::from(pause),
         file = %file.display(),
         "cannot join the grid yet: {}", failure.what
     );
@@ -388,7 +374,7 @@ mod tests {
         let asking = async {
             loop {
                 match ask(dir.path(), &ControlRequest::Status).await {
-                    Err(ControlError::Resting(why)) => break why,
+                    Err(ControlError::Resting(_, why)) => break why,
                     Err(ControlError::NotRunning(_)) => tokio::task::yield_now().await,
                     other => panic!("{other:?}"),
                 }

@@ -13,7 +13,7 @@ use common::site::SiteReport;
 use common::units::Bytes;
 use common::update::UpdateReport;
 use serde::Serialize;
-use worker::control::{self, ControlError, ControlRequest};
+use worker::control::{self, ControlError, ControlRequest, RestKind};
 
 use super::Context;
 use crate::args::value::Dur;
@@ -126,7 +126,7 @@ async fn carry_out(dir: &Path, ask: &ControlRequest) -> Result<TurnedWorker, Con
     match control::ask(dir, ask).await {
         Ok(report) => Ok(TurnedWorker::Works(Box::new(report))),
         // It has turned the switch before it answers.
-        Err(ControlError::Resting(_)) => Ok(TurnedWorker::Rests),
+        Err(ControlError::Resting(..)) => Ok(TurnedWorker::Rests),
         Err(ControlError::NotRunning(_)) => {
             control::without(dir, ask).map(|()| TurnedWorker::Absent)
         }
@@ -437,9 +437,12 @@ pub(super) fn failure(error: ControlError, dir: &Path) -> Failure {
             format!("cannot speak with the worker in {}", dir.display()),
             &source,
         ),
-        ControlError::Resting(why) => {
+        ControlError::Resting(kind, why) => {
             let hint = "the worker's log says when it tries next; another address or token in that file counts within seconds";
-            Failure::new(Exit::NotAuthorised, "not-joined", why, hint)
+            match kind {
+                RestKind::Away => Failure::new(Exit::Unreachable, "unreachable", why, hint),
+                _ => Failure::new(Exit::NotAuthorised, "not-joined", why, hint),
+            }
         }
         ControlError::Refused(why) => {
             let hint = "check the worker's directory, and who may write there";

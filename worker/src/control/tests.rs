@@ -188,18 +188,22 @@ async fn nonsense_is_refused_in_words_and_turns_nothing() {
     assert!(switches.is_empty() && !dir.path().join(pause::PAUSE_FILE).exists());
 }
 
+fn waits(why: &str) -> WorkerRest {
+    (RestKind::Away, why.to_owned())
+}
+
 #[tokio::test]
 async fn a_worker_that_does_not_work_yet_says_why_and_makes_room_for_one_that_does() {
     let dir = tempfile::tempdir().unwrap();
     let status = ControlRequest::Status;
-    let (_tell, why) = watch::channel("it waits".to_owned());
+    let (_tell, why) = watch::channel(waits("it waits"));
     tokio::select! {
         ended = rest(dir.path(), &why) => panic!("{ended:?}"),
         // The first may come before there is a socket.
         () = async {
             loop {
                 match ask(dir.path(), &status).await {
-                    Err(ControlError::Resting(why)) => return assert_eq!(why, "it waits"),
+                    Err(ControlError::Resting(kind, why)) => return assert_eq!((kind, why), waits("it waits")),
                     Err(ControlError::NotRunning(_)) => tokio::task::yield_now().await,
                     other => panic!("{other:?}"),
                 }
@@ -222,7 +226,7 @@ async fn a_worker_that_does_not_work_yet_says_why_and_makes_room_for_one_that_do
 #[tokio::test]
 async fn a_worker_that_rests_gives_its_newest_reason_also_beside_one_who_asks_late() {
     let dir = tempfile::tempdir().unwrap();
-    let (tell, why) = watch::channel("it waits".to_owned());
+    let (tell, why) = watch::channel(waits("it waits"));
     let asking = async {
         let late = loop {
             match transport::connect(dir.path()).await {
@@ -232,11 +236,11 @@ async fn a_worker_that_rests_gives_its_newest_reason_also_beside_one_who_asks_la
         };
         let at_once = ask(dir.path(), &ControlRequest::Status).await;
         assert!(
-            matches!(&at_once, Err(ControlError::Resting(why)) if why == "it waits"),
+            matches!(&at_once, Err(ControlError::Resting(_, why)) if why == "it waits"),
             "{at_once:?}"
         );
 
-        tell.send_replace("it tries".to_owned());
+        tell.send_replace(waits("it tries"));
         say(late, &ControlRequest::Status).await.unwrap()
     };
     tokio::select! {
