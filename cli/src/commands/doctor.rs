@@ -98,8 +98,12 @@ pub(super) async fn run(context: &Context, args: &DoctorArgs) -> Result<Exit, Fa
         .transpose()?
         .unwrap_or_default();
 
-    let mut findings = machine::program(&context.state);
     let here = master::identities(&context.state);
+    let has_joined = here.iter().any(|(who, _)| *who == master::WORKER);
+    let worker = running::worker(&context.state, has_joined).await;
+    // A worker that is to join here needs no other one.
+    let is_new = here.is_empty() && worker.severity == Severity::Ok;
+    let mut findings = machine::program(&context.state, is_new);
     for (who, identity) in &here {
         findings.extend(master::identity(who, identity).await);
     }
@@ -114,8 +118,7 @@ pub(super) async fn run(context: &Context, args: &DoctorArgs) -> Result<Exit, Fa
         findings.extend(database::findings(&context.state, address).await);
     }
 
-    let has_joined = here.iter().any(|(who, _)| *who == master::WORKER);
-    findings.push(running::worker(&context.state, has_joined).await);
+    findings.push(worker);
     if here.is_empty() || has_joined {
         #[cfg(unix)]
         findings.extend(machine::account(&context.state, args));

@@ -16,8 +16,8 @@ const ROOM_NOTE: u64 = 5 << 30;
 /// The free space, in bytes, below which something is wrong.
 const ROOM_WRONG: u64 = 512 << 20;
 
-/// Names the program, and says whether anything of deskgrid is on this machine.
-pub(super) fn program(state: &StateDir) -> Vec<Finding> {
+/// Names the program; of a machine that `is_new` to every grid, says how it joins one.
+pub(super) fn program(state: &StateDir, is_new: bool) -> Vec<Finding> {
     let os = std::env::consts::OS;
     let arch = std::env::consts::ARCH;
     let mut findings = vec![Finding::ok(
@@ -28,7 +28,7 @@ pub(super) fn program(state: &StateDir) -> Vec<Finding> {
         ),
     )];
 
-    if super::master::identities(state).is_empty() {
+    if is_new {
         let what = format!(
             "no identity in {}: this machine has not joined a grid with it",
             state.root().display()

@@ -2,7 +2,7 @@
 
 use common::Span;
 use common::owner::StatusReport;
-use worker::control::{self, ControlError, ControlRequest};
+use worker::control::{self, ControlError, ControlRequest, RestKind};
 
 use super::{Finding, Severity};
 use crate::commands::owner;
@@ -14,8 +14,18 @@ const CHECK: &str = "worker";
 /// Asks the worker of this state directory, which may have joined a grid or not.
 pub(super) async fn worker(state: &StateDir, has_joined: bool) -> Finding {
     let dir = state.worker();
+    let join = state.root().join("join.toml");
     match control::ask(&dir, &ControlRequest::Status).await {
         Ok(report) => running(&report),
+        Err(ControlError::NotRunning(_)) if !has_joined && join.exists() => {
+            let join = join.display();
+            let what = format!("none runs here that joins a grid by {join}");
+            let todo = format!(
+                "deskgrid --dir {} worker start --first-start {join}, or its service: the log says what is wrong with that file",
+                state.root().display()
+            );
+            Finding::wrong(CHECK, what, todo)
+        }
         Err(ControlError::NotRunning(_)) if !has_joined => Finding::ok(
             CHECK,
             format!(
@@ -23,6 +33,9 @@ pub(super) async fn worker(state: &StateDir, has_joined: bool) -> Finding {
                 dir.display()
             ),
         ),
+        Err(error @ ControlError::Resting(RestKind::Away | RestKind::Refused, _)) => {
+            Finding::failed(CHECK, &owner::failure(error, &dir))
+        }
         // An owner may have ended it.
         Err(error) => Finding {
             severity: Severity::Note,

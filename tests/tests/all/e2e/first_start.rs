@@ -72,12 +72,18 @@ fn a_refused_token_is_tried_again_until_the_file_has_a_good_one() {
     by(&grid, "late", &used);
     let late = unattended(&grid, "late");
     says(&grid, "late", "cannot join the grid yet");
-    assert!(log(&grid, "late").contains("again_in="), "{}", grid.logs());
+    let told = log(&grid, "late");
+    assert!(
+        told.contains("again_in=") && !told.contains("again_in=0s"),
+        "{told}"
+    );
+    assert!(!told.contains("because="), "it says so once: {told}");
     eventually("the doctor says what it waits for", PATIENCE, || {
         let checked = grid.as_user("late", ["doctor"]).stdout;
         let told = "/join.toml yet; it tries again: ";
         let told = checked.contains(told) && checked.contains("cannot join the grid with /");
-        told.then_some(())
+        (told && checked.contains("WRONG  worker ") && !checked.contains("no identity"))
+            .then_some(())
     });
     let status = grid.as_user("late", ["worker", "status"]).expect_code(6);
     for told in [
@@ -197,6 +203,13 @@ fn a_worker_that_comes_before_its_master_joins_once_the_master_is_there() {
 
     let _worker = unattended(&grid, "h1");
     says(&grid, "h1", "does not answer");
+    let told = eventually("its own exit code", PATIENCE, || {
+        let asked = grid.as_user("h1", ["--output", "json", "worker", "status"]);
+        (asked.code == 7).then_some(asked.stdout + &asked.stderr)
+    });
+    assert!(told.contains("\"unreachable\""), "{told}");
+    let checked = grid.as_user("h1", ["doctor"]).expect_code(1).stdout;
+    assert!(checked.contains("WRONG  worker "), "{checked}");
     grid.start_master();
     joined(&grid, "h1");
 }
@@ -246,9 +259,14 @@ fn a_first_start_without_a_sensible_file_ends_with_the_cure() {
 
     let slip = format!("{}x", grid.token("worker"));
     let text = format!("master = \"{}\"\ntoken = \"{slip}\"\n", grid.listen());
-    let wrong = start(&grid.file("slip.toml", text)).expect_code(2);
+    let wrong = start(&grid.file("state/pc/join.toml", text)).expect_code(2);
     assert!(
-        wrong.stderr.contains("slip.toml") && !wrong.stderr.contains(&slip),
+        wrong.stderr.contains("join.toml") && !wrong.stderr.contains(&slip),
         "{wrong:?}"
     );
+
+    let checked = grid.as_user("pc", ["doctor"]).expect_code(1).stdout;
+    let told = ["WRONG  worker ", "joins a grid by /", "--first-start /"];
+    assert!(told.iter().all(|told| checked.contains(told)), "{checked}");
+    assert!(!checked.contains("no identity"), "{checked}");
 }
