@@ -126,9 +126,10 @@ pub(crate) struct JobArgs {
     /// value as JSON
     #[arg(long, value_name = "F", group = "bag", help_heading = "Tasks")]
     pub from_json: Option<PathBuf>,
-    /// Send a file, or all files of a directory; tasks find it as NAME (%{ITEM} and %{TASK_ID}
-    /// choose one file per task); with a PLATFORM before it, such as windows-x86_64=solver.exe:solver,
-    /// only hosts of that one get it, and hosts of none that is named run no task [repeatable]
+    /// Send a file, or all files of a directory; tasks find it as NAME [default: F, or only its
+    /// last name where F is absolute or has `..`]; %{ITEM} and %{TASK_ID} choose one file per task; with
+    /// a PLATFORM before it, such as windows-x86_64=solver.exe:solver, only hosts of that one get it,
+    /// and hosts of none that is named run no task [repeatable]
     #[arg(long, value_name = "[PLATFORM=]F[:NAME]", help_heading = "Files")]
     pub input: Vec<String>,
     /// Send a directory, or what is in an archive (.tar, .tar.gz, .tgz, .zip), once to each host; all
