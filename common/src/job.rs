@@ -448,9 +448,9 @@ pub enum BadJob {
     /// Two inputs would lie at the same place.
     #[error("two inputs have the name `{0}`")]
     InputTwice(String),
-    /// An input would lie in a tree, which nobody can write to.
-    #[error("the input `{0}` would lie in the tree `{1}`, which nothing can be added to")]
-    InputInTree(String, String),
+    /// An input would lie below another one, which is a file, or a tree that nobody can write to.
+    #[error("the input `{0}` would lie in the input `{1}`: nothing can be added to a file or tree")]
+    InputInInput(String, String),
     /// A tree is to be standard input.
     #[error("standard input is to be `{0}`, which is a tree and no file")]
     StdinTree(String),
@@ -789,7 +789,7 @@ impl CommandSpec {
             }
         }
 
-        self.check_trees(&names)?;
+        self.check_places(&names)?;
         if let Some(every) = self.checkpoint.filter(|every| *every < SHORTEST_INTERVAL) {
             return Err(BadJob::CheckpointInterval(every));
         }
@@ -810,19 +810,19 @@ impl CommandSpec {
 }
 
 impl CommandSpec {
-    /// Checks that nothing is to be put into a tree, and that none is standard input. The inputs have
-    /// these names, each under itself in lower case.
-    fn check_trees(&self, names: &BTreeMap<String, &str>) -> Result<(), BadJob> {
-        for tree in self.inputs.iter().filter(|input| input.is_tree()) {
-            let name = tree.name.as_str();
-            if self.stdin.as_ref() == Some(&tree.name) {
+    /// Checks that no input is to be put into another one, and that no tree is standard input. The
+    /// inputs have these names, each under itself in lower case.
+    fn check_places(&self, names: &BTreeMap<String, &str>) -> Result<(), BadJob> {
+        for input in &self.inputs {
+            let name = input.name.as_str();
+            if input.is_tree() && self.stdin.as_ref() == Some(&input.name) {
                 return Err(BadJob::StdinTree(name.to_owned()));
             }
 
             let inside = format!("{}/", name.to_lowercase());
             let next = names.range(inside.clone()..).next();
             if let Some((_, other)) = next.filter(|(lower, _)| lower.starts_with(&inside)) {
-                return Err(BadJob::InputInTree((*other).to_owned(), name.to_owned()));
+                return Err(BadJob::InputInInput((*other).to_owned(), name.to_owned()));
             }
         }
         Ok(())

@@ -7,10 +7,11 @@ impl BadJob {
     /// error itself says all.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
-            BadJob::InputInTree(..) => "give the tree or the input another name: F:NAME",
             BadJob::Stdin(name) => return Some(format!("--input FILE:{name} --stdin {name}")),
             BadJob::StdinTree(_) => "--input FILE:NAME --stdin NAME",
-            BadJob::InputTwice(_) => "give one of them another name: --input F:NAME",
+            BadJob::InputInInput(..) | BadJob::InputTwice(_) => {
+                "give one of them another name: --input F:NAME"
+            }
             BadJob::TooManyTasks(_) => "submit several jobs",
             BadJob::Needs(_) => "--needs os=linux,cpus=4,mem=4G,gpu=1,label=lab3",
             BadJob::Name => "--name sweep7",

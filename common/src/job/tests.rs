@@ -45,7 +45,7 @@ fn tasks_with_too_many_gaps_between_their_numbers_are_refused() {
 }
 
 #[test]
-fn an_input_inside_a_tree_is_refused_wherever_it_stands_in_the_list() {
+fn an_input_inside_a_tree_or_file_is_refused_wherever_it_stands_in_the_list() {
     let blob = BlobRef {
         hash: crate::content::BlobHash([1; 32]),
         size: 1,
@@ -74,8 +74,10 @@ fn an_input_inside_a_tree_is_refused_wherever_it_stands_in_the_list() {
         (["Env/", "a", "eNV/x/y"], "eNV/x/y", "Env"),
         (["env/a/b", "a", "env/"], "env/a/b", "env"),
         (["env/", "env/x/", "a"], "env/x", "env"),
+        (["x", "x.y", "X/sub/y"], "X/sub/y", "x"),
+        (["%{ITEM}/y", "a", "%{ITEM}"], "%{ITEM}/y", "%{ITEM}"),
     ] {
-        let refused = BadJob::InputInTree(other.to_owned(), tree.to_owned());
+        let refused = BadJob::InputInInput(other.to_owned(), tree.to_owned());
         assert_eq!(checked(inside), Err(refused), "{inside:?}");
     }
 }

@@ -619,6 +619,8 @@ fn an_impossible_submission_is_refused_before_anything_is_sent() {
     let renamed = format!("--input '{colon}:in.dat'");
     let a = desk.path("a.dat");
     let missing = desk.path("missing");
+    let file = format!("{a}:x");
+    let below = format!("{a}:x/y");
 
     for (words, want) in [
         (
@@ -632,6 +634,10 @@ fn an_impossible_submission_is_refused_before_anything_is_sent() {
         (
             vec!["--input", &a, "--input", &a, "run"],
             "two inputs have the name",
+        ),
+        (
+            vec!["--input", &file, "--input", &below, "run"],
+            "the input `x/y` would lie in the input `x`",
         ),
         (
             vec!["--input", "%{HOST}", "run"],
@@ -971,7 +977,7 @@ fn what_is_no_tree_is_refused_with_a_way_out() {
         ),
         (
             vec!["--input-tree", &env, "--input", &inside],
-            ["would lie in the tree", "another name"],
+            ["would lie in the input `env`", "another name"],
         ),
         (
             vec!["--input-tree", &env, "--stdin", "env"],

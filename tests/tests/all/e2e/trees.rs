@@ -199,7 +199,7 @@ fn a_tree_that_leads_out_or_cannot_be_had_is_refused_with_a_reason() {
         .deskgrid(["submit"].into_iter().chain(words))
         .expect_code(2);
     assert!(
-        refused.stderr.contains("would lie in the tree `env`"),
+        refused.stderr.contains("would lie in the input `env`"),
         "{}",
         refused.stderr
     );
