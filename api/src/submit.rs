@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::str::FromStr;
 
+use common::date::date;
 use common::host::Confinement;
 use common::job::{
     Capture, CommandSpec, Compare, DEFAULT_MAX_LOSSES, Quorum, Rules, Work, usual_policy,
@@ -156,12 +157,12 @@ fn spans(name: &str, texts: &[String]) -> Result<Vec<Span>, Problem> {
 
 /// A deadline: a date, or a span from now.
 fn deadline(text: &str) -> Result<(Option<Time>, Span), Problem> {
-    let Ok(date) = humantime::parse_rfc3339_weak(text) else {
-        return Ok((None, span("deadline", text)?));
-    };
-    let since = date.duration_since(std::time::UNIX_EPOCH);
-    let since = since.map_err(|why| wrong("deadline", &why))?;
-    Ok((Some(Time(Span::from(since).0)), Span::ZERO))
+    if let Some(date) = date(text) {
+        return Ok((Some(date), Span::ZERO));
+    }
+    let neither = "it is neither a date such as 2026-03-01T09:30:00Z nor a duration such as 2h";
+    let span = span("deadline", text).map_err(|_| wrong("deadline", &neither))?;
+    Ok((None, span))
 }
 
 /// Returns the name of a job that was given none: that of its program's file.

@@ -11,6 +11,7 @@ pub mod availability;
 mod bounded;
 pub mod checkpoint;
 pub mod content;
+pub mod date;
 pub mod event;
 pub mod host;
 pub mod identity;

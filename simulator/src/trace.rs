@@ -24,12 +24,6 @@ pub use read::read_clocks_mhz;
 /// The processor share below which tasks are suspended (Kondo et al. 2004, section 3.1).
 pub const LEAST_CPU: f64 = 0.01;
 
-/// Parses a date and time in ISO 8601 into seconds since the Unix epoch, from 1970 on; `Z` or an
-/// offset from UTC may follow, and UTC is assumed without.
-pub fn parse_date_s(text: &str) -> Option<f64> {
-    moment::Moment::parse_iso(text).map(|moment| moment.since(0))
-}
-
 /// The availability of a set of hosts.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Trace {

@@ -11,7 +11,7 @@ use common::token::Role;
 use common::view::{CounterView, HostView, JobView, TaskCounts, TaskState, TaskView};
 use common::wire::Refusal;
 use common::wire::client::{Reply, Request, Submission};
-use common::{BlobRef, HostId, JobId, Span, TaskId, Time};
+use common::{BlobRef, HostId, IdSet, JobId, Span, TaskId, Time};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tower::ServiceExt;
@@ -95,9 +95,9 @@ fn get(path: &str) -> HttpRequest<Body> {
     HttpRequest::get(path).body(Body::empty()).unwrap()
 }
 
-fn post(path: &str, body: &'static str) -> HttpRequest<Body> {
+fn post(path: &str, body: impl Into<Body>) -> HttpRequest<Body> {
     let request = HttpRequest::post(path).header("content-type", "application/json");
-    request.body(Body::from(body)).unwrap()
+    request.body(body.into()).unwrap()
 }
 
 /// A job of very many cancelled tasks, of which 300 are asked for by number.
@@ -198,6 +198,49 @@ async fn a_deadline_that_cannot_be_promised_comes_with_advice_to_ask_for_what_ca
         assert_eq!(refused["code"], "not-promised");
         assert_eq!(refused["try"], advice, "{refused}");
     }
+}
+
+/// Promises no deadline; why says what date was asked for.
+fn date_asked_for(request: &Request) -> Vec<Reply> {
+    let Request::Submit {
+        spec: Submission::Inline(_, asked),
+        ..
+    } = request
+    else {
+        unreachable!("nobody asks this here: {request:?}");
+    };
+    vec![Reply::NotPromised(Box::new(CounterView {
+        why: format!("{:?}", asked.deadline),
+        earliest: None,
+        fits: IdSet::default(),
+    }))]
+}
+
+#[tokio::test]
+async fn a_deadline_over_http_is_any_date_of_the_command_line() {
+    let grid = Scripted::new(date_asked_for);
+    let day_s = 1_796_083_200;
+    for (deadline, due_s) in [
+        ("2026-12-01", day_s),
+        ("2026-12-01 23:59", day_s + 86_340),
+        ("2026-12-01T01:30:00+01:30", day_s),
+    ] {
+        let job = format!(r#"{{"command": ["true"], "deadline": "{deadline}"}}"#);
+        let request = post("/api/v1/jobs", job);
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        let answer = grid.answer_with(status, request).await;
+        let due = Some(Time(due_s * 1_000_000));
+        assert_eq!(answer["title"], format!("{due:?}"), "{deadline}: {answer}");
+    }
+
+    let request = post(
+        "/api/v1/jobs",
+        r#"{"command": ["true"], "deadline": "soon"}"#,
+    );
+    let status = StatusCode::UNPROCESSABLE_ENTITY;
+    let refused = grid.answer_with(status, request).await;
+    let title = refused["title"].as_str().unwrap();
+    assert!(title.contains("neither a date such as"), "{title}");
 }
 
 /// Ten thousand hosts, a hundred in a reply.

@@ -1,8 +1,7 @@
 //! The hosts on which the attempts of a job ran over time.
 
-use std::time::UNIX_EPOCH;
-
-use common::{Span, Time};
+use common::Time;
+use common::date::date;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -45,18 +44,9 @@ struct TimelineQuery {
 
 /// Reads a time in ISO 8601.
 fn time(name: &str, text: Option<&String>) -> Result<Option<Time>, Problem> {
-    let Some(text) = text else {
-        return Ok(None);
-    };
-    let read = humantime::parse_rfc3339_weak(text).ok();
-    let since = read.and_then(|date| date.duration_since(UNIX_EPOCH).ok());
-    match since {
-        Some(since) => Ok(Some(Time(Span::from(since).0))),
-        None => Err(Problem::senseless(
-            format!("`{name}` is no time"),
-            "write it like 2026-03-01T09:30:00Z",
-        )),
-    }
+    let hint = "write it like 2026-03-01T09:30:00Z";
+    let wrong = || Problem::senseless(format!("`{name}` is no time"), hint);
+    text.map(|text| date(text).ok_or_else(wrong)).transpose()
 }
 
 async fn timeline(call: Call, query: TimelineQuery, _: NoBody) -> JsonAnswer<TimelineJson> {

@@ -7,21 +7,13 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
+use common::date::date;
 use common::needs::{Label, Needs};
 use common::selector::{BadSelector, Selector, parse_ids};
 use common::{EndCondition, IdSet, JobId, Span, Time};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-
-#[cfg(feature = "whole")]
-use simulator::trace::parse_date_s;
-
-/// Reads no date: no command of the worker takes one.
-#[cfg(not(feature = "whole"))]
-fn parse_date_s(_: &str) -> Option<f64> {
-    None
-}
 
 /// A duration such as `90s` or `1h30m`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -194,17 +186,11 @@ impl TimePoint {
 impl FromStr for TimePoint {
     type Err = String;
     fn from_str(s: &str) -> Result<Self, String> {
-        let text = s.trim();
-        let date = if text.contains(['T', ' ']) {
-            text.to_owned()
-        } else {
-            format!("{text}T00:00:00Z")
-        };
-        if let Some(since_s) = parse_date_s(&date) {
-            return Ok(TimePoint::At(Time(Span::from_secs_f64(since_s).0)));
+        if let Some(time) = date(s) {
+            return Ok(TimePoint::At(time));
         }
 
-        humantime::parse_duration(text).map(TimePoint::Ago).map_err(|_| {
+        humantime::parse_duration(s.trim()).map(TimePoint::Ago).map_err(|_| {
             format!(
                 "`{s}` is neither a date such as 2026-03-01T09:30:00Z nor a duration ago such as 7d"
             )
@@ -459,7 +445,6 @@ mod tests {
         assert!("x:ok".parse::<AfterArg>().unwrap_err().contains("`last`"));
     }
 
-    #[cfg(feature = "whole")]
     #[test]
     fn times_are_of_the_calendar_or_ago() {
         let now = Time(1_700_000_000_000_000);
@@ -473,7 +458,6 @@ mod tests {
         assert!(s("yesterday").unwrap_err().contains("2026-03-01T09:30:00Z"));
     }
 
-    #[cfg(feature = "whole")]
     #[test]
     fn deadlines_are_of_the_calendar_or_from_now() {
         let s = |text: &str| text.parse::<Deadline>();
