@@ -32,7 +32,7 @@ impl BadJob {
             }
             BadJob::OutputName { .. } => {
                 "a path or pattern below the directory in which the task runs, such as out.txt, \
-                 '%{TASK_ID}.txt' or results/: not every item can be in a file's name; \
+                 '%{TASK_ID}.txt', results/, or '**' for all below it: not every item can be in a file's name; \
                  `job fetch JOB --into DIR` puts it elsewhere here"
             }
             BadJob::Ranks(_) => "--width 8, 4..16 or auto; deskgrid submit --help says more",

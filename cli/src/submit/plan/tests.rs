@@ -675,6 +675,9 @@ fn an_output_outside_the_tasks_directory_is_refused_before_anything_is_sent() {
         assert!(whole, "{glob}: {text}");
     }
 
+    let text = desk.wrong(&["--output-file", ".", "run"]);
+    assert!(text.contains("'**' for all below"), "{text}");
+
     // A list of paths makes such names too.
     let list = desk.file("list", "fine\n/home/ann/photo\n");
     let each = ["--each-line", &list, "--output-file"];
