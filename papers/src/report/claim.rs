@@ -1,7 +1,7 @@
 //! The claims of a paper: each with what the paper has, the measured result, and a verdict that is
 //! computed from the result.
 
-use super::markdown::{heading, line, row};
+use super::markdown::Markdown;
 
 /// The verdict on a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub(super) const NUMBERS: ClaimColumns = ClaimColumns {
 impl ClaimColumns {
     /// Appends the table with these claims.
     pub(super) fn table(&self, out: &mut String, claims: Vec<Claim>) {
-        heading(out, &self.heads);
+        out.heading(&self.heads);
         for claim in claims {
             let (first, second) = if self.paper_first {
                 (claim.paper, claim.claim)
@@ -59,9 +59,9 @@ impl ClaimColumns {
                 (claim.claim, claim.paper)
             };
             let verdict = self.words[claim.verdict as usize];
-            row(out, [first, second, &claim.ours, verdict]);
+            out.row([first, second, &claim.ours, verdict]);
         }
-        line(out, "");
+        out.line("");
     }
 }
 

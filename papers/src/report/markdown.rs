@@ -5,25 +5,34 @@ use std::path::Path;
 
 use simulator::figure::Figure;
 
-/// Appends a line, or a paragraph if `text` ends in a line's end.
-pub(super) fn line(out: &mut String, text: &str) {
-    out.push_str(text);
-    out.push('\n');
-}
+/// The text of a report, to which Markdown is appended.
+pub(super) trait Markdown {
+    /// Appends a line, or a paragraph if `text` ends in a line's end.
+    fn line(&mut self, text: &str);
 
-/// Appends a row of a table.
-pub(super) fn row<T: AsRef<str>>(out: &mut String, fields: impl IntoIterator<Item = T>) {
-    out.push('|');
-    for field in fields {
-        let _ = write!(out, " {} |", field.as_ref());
+    /// Appends a row of a table.
+    fn row<T: AsRef<str>>(&mut self, fields: impl IntoIterator<Item = T>);
+
+    /// Appends the head of a table with these columns.
+    fn heading<T: AsRef<str>>(&mut self, fields: &[T]) {
+        self.row(fields);
+        self.row(fields.iter().map(|_| "---"));
     }
-    out.push('\n');
 }
 
-/// Appends the head of a table with these columns.
-pub(super) fn heading<T: AsRef<str>>(out: &mut String, fields: &[T]) {
-    row(out, fields);
-    row(out, fields.iter().map(|_| "---"));
+impl Markdown for String {
+    fn line(&mut self, text: &str) {
+        self.push_str(text);
+        self.push('\n');
+    }
+
+    fn row<T: AsRef<str>>(&mut self, fields: impl IntoIterator<Item = T>) {
+        self.push('|');
+        for field in fields {
+            let _ = write!(self, " {} |", field.as_ref());
+        }
+        self.push('\n');
+    }
 }
 
 /// Converts fields to owned strings.
@@ -33,11 +42,8 @@ pub(super) fn words<const N: usize>(fields: [&str; N]) -> Vec<String> {
 
 /// Appends the section with every figure.
 pub(super) fn pictures(out: &mut String, figures: &[Figure]) {
-    line(out, "## Figures\n");
-    line(
-        out,
-        "Each one's numbers are in the CSV file of the same name.\n",
-    );
+    out.line("## Figures\n");
+    out.line("Each one's numbers are in the CSV file of the same name.\n");
     images(out, figures);
 }
 
@@ -59,12 +65,12 @@ pub(super) fn left_out(jobs: usize) -> String {
 
 /// Appends the section with the points that a paper leaves open, each with its reading.
 pub(super) fn readings(out: &mut String, readings: &[(&str, &str)]) {
-    line(out, "## How the paper was read\n");
-    heading(out, &["what it leaves open", "as read here"]);
+    out.line("## How the paper was read\n");
+    out.heading(&["what it leaves open", "as read here"]);
     for (open, taken) in readings {
-        row(out, [open, taken]);
+        out.row([open, taken]);
     }
-    line(out, "");
+    out.line("");
 }
 
 /// Appends the section on how to make the report on this `paper` again.
@@ -79,7 +85,7 @@ pub(super) fn again(
     let quick = if quick { " --quick" } else { "" };
     let log = log.map_or_else(String::new, |log| format!(" --log {}", log.display()));
 
-    line(out, "## Again\n");
+    out.line("## Again\n");
     let _ = writeln!(
         out,
         "`deskgrid-lab reproduce {paper}{quick} --seed {seed} --runs {runs}{log}` gives these files again, byte for \
@@ -94,8 +100,8 @@ mod tests {
     #[test]
     fn a_table_has_a_rule_below_its_head() {
         let mut out = String::new();
-        heading(&mut out, &words(["a", "b"]));
-        row(&mut out, ["1".to_owned(), "2".to_owned()]);
+        out.heading(&["a", "b"]);
+        out.row(["1".to_owned(), "2".to_owned()]);
         assert_eq!(out, "| a | b |\n| --- | --- |\n| 1 | 2 |\n");
     }
 }

@@ -8,7 +8,7 @@ use super::claims::{NumberFormat, claims};
 use super::figures::PRICES;
 use super::found::DrawResults;
 use super::trial::{LOAD, OURS, PROCESSORS};
-use crate::report::markdown::{again, heading, left_out, line, pictures, readings, row};
+use crate::report::markdown::{Markdown, again, left_out, pictures, readings};
 use simulator::batch::{ForetoldLog, HELD};
 use simulator::figure::Figure;
 
@@ -74,10 +74,7 @@ pub(super) fn report(study: &Study, found: &DrawResults, figures: &[Figure]) -> 
 }
 
 fn head(out: &mut String, study: &Study, found: &DrawResults) {
-    line(
-        out,
-        "# Using queue time predictions for processor allocation: Downey (1997) again\n",
-    );
+    out.line("# Using queue time predictions for processor allocation: Downey (1997) again\n");
 
     let all = claims(found);
     let judged: Vec<bool> = all
@@ -115,13 +112,12 @@ fn head(out: &mut String, study: &Study, found: &DrawResults) {
 }
 
 fn claimed(out: &mut String, found: &DrawResults) {
-    line(out, "## What the paper says, and what we find\n");
-    line(
-        out,
+    out.line("## What the paper says, and what we find\n");
+    out.line(
         "The third column is an independent simulation of the same model, over five draws of 120 days. `within`: as near to it as \
          draws are to each other (two standard deviations, the larger of both).\n",
     );
-    heading(out, &["number", "paper", "independent", "here", "verdict"]);
+    out.heading(&["number", "paper", "independent", "here", "verdict"]);
 
     for claim in claims(found) {
         let reference = claim.reference.map_or_else(String::new, |(mean, sd)| {
@@ -132,38 +128,29 @@ fn claimed(out: &mut String, found: &DrawResults) {
             format!("{}{sd}", claim.unit.write(mean))
         });
 
-        row(
-            out,
-            [
-                claim.claim.as_str(),
-                claim.paper,
-                &reference,
-                &claim.unit.spread(claim.ours),
-                claim.verdict(),
-            ],
-        );
+        out.row([
+            claim.claim.as_str(),
+            claim.paper,
+            &reference,
+            &claim.unit.spread(claim.ours),
+            claim.verdict(),
+        ]);
     }
 
-    line(out, "");
+    out.line("");
 }
 
 fn asked(out: &mut String, found: &DrawResults) {
-    line(out, "## Table 1: what holding out would bring to each\n");
-    line(
-        out,
-        "All jobs run under AVG; the rule is asked what one job would have had by itself.\n",
-    );
-    heading(
-        out,
-        &[
-            "rule",
-            "hold out",
-            "minutes saved per job",
-            "of them lose",
-            "median saving",
-            "mean saving",
-        ],
-    );
+    out.line("## Table 1: what holding out would bring to each\n");
+    out.line("All jobs run under AVG; the rule is asked what one job would have had by itself.\n");
+    out.heading(&[
+        "rule",
+        "hold out",
+        "minutes saved per job",
+        "of them lose",
+        "median saving",
+        "mean saving",
+    ]);
 
     for one in &found.asked {
         let fields = [
@@ -174,25 +161,22 @@ fn asked(out: &mut String, found: &DrawResults) {
             NumberFormat::Seconds.spread(one.median_s),
             NumberFormat::Seconds.spread(one.mean_s),
         ];
-        row(out, fields);
+        out.row(fields);
     }
 
-    line(out, "");
+    out.line("");
 }
 
 fn followed(out: &mut String, found: &DrawResults) {
-    line(out, "## Table 2: what it does to all\n");
-    heading(
-        out,
-        &[
-            "rule",
-            "row of the catalogue",
-            "turnaround",
-            "against AVG",
-            "utilisation",
-            "against AVG",
-        ],
-    );
+    out.line("## Table 2: what it does to all\n");
+    out.heading(&[
+        "rule",
+        "row of the catalogue",
+        "turnaround",
+        "against AVG",
+        "utilisation",
+        "against AVG",
+    ]);
 
     for one in &found.followed {
         let fields = [
@@ -211,37 +195,30 @@ fn followed(out: &mut String, found: &DrawResults) {
             NumberFormat::Percent.spread(one.utilisation),
             NumberFormat::Change.spread(one.utilised),
         ];
-        row(out, fields);
+        out.row(fields);
     }
 
-    line(out, "");
+    out.line("");
 }
 
 fn ours(out: &mut String, found: &DrawResults) {
-    line(out, "## Ours: the price of waiting\n");
-    line(
-        out,
+    out.line("## Ours: the price of waiting\n");
+    out.line(
         "The paper names, but does not try, to let a job minimise q Q + R, where q counts the jobs in the queue: its waiting then \
          costs what it costs all behind it. Here a second of waiting costs 1 + g q, with q jobs behind. Whoever does not want \
          to wait for others asks for `price=0`, which is PRED.\n",
     );
 
-    heading(
-        out,
-        &["g", "turnaround against AVG", "utilisation against AVG"],
-    );
+    out.heading(&["g", "turnaround against AVG", "utilisation against AVG"]);
     for (price, label) in PRICES {
         let Some(one) = found.followed(label) else {
             continue;
         };
-        row(
-            out,
-            [
-                price.to_string(),
-                NumberFormat::Change.spread(one.slower),
-                NumberFormat::Change.spread(one.utilised),
-            ],
-        );
+        out.row([
+            price.to_string(),
+            NumberFormat::Change.spread(one.slower),
+            NumberFormat::Change.spread(one.utilised),
+        ]);
     }
 
     if let Some(one) = found.followed(OURS.label) {
@@ -258,23 +235,19 @@ fn ours(out: &mut String, found: &DrawResults) {
 }
 
 fn predictions(out: &mut String, found: &DrawResults) {
-    line(out, "## How good predictions were\n");
-    line(
-        out,
+    out.line("## How good predictions were\n");
+    out.line(
         "Of predictions by which jobs held out: the line of ln actual over ln predicted, their correlation, and the line by \
          which self-fitted rules corrected in the end. A perfect predictor has slope 1 and intercept 0.\n",
     );
-    heading(
-        out,
-        &[
-            "rule",
-            "slope",
-            "intercept",
-            "correlation",
-            "learned slope",
-            "learned intercept",
-        ],
-    );
+    out.heading(&[
+        "rule",
+        "slope",
+        "intercept",
+        "correlation",
+        "learned slope",
+        "learned intercept",
+    ]);
 
     for one in found
         .followed
@@ -286,27 +259,23 @@ fn predictions(out: &mut String, found: &DrawResults) {
             trend.map(|spread| NumberFormat::Plain.spread(spread));
         let learned = one.learned.map(|spread| NumberFormat::Plain.spread(spread));
         let [learned_slope, learned_intercept] = &learned;
-        row(
-            out,
-            [
-                one.label,
-                &slope,
-                &intercept,
-                &correlation,
-                learned_slope,
-                learned_intercept,
-            ],
-        );
+        out.row([
+            one.label,
+            &slope,
+            &intercept,
+            &correlation,
+            learned_slope,
+            learned_intercept,
+        ]);
     }
 
-    line(out, "");
+    out.line("");
 }
 
 fn real(out: &mut String, real: Option<&ForetoldLog>) {
-    line(out, "## A real log\n");
+    out.line("## A real log\n");
     let Some(real) = real else {
-        line(
-            out,
+        out.line(
             "Not done: no log was given. `--log FILE` takes the KTH-SP2 log in the Standard Workload Format.\n",
         );
         return;
@@ -325,17 +294,14 @@ fn real(out: &mut String, real: Option<&ForetoldLog>) {
         100.0 * HELD,
     );
 
-    heading(
-        out,
-        &[
-            "predictor",
-            "median error",
-            "mean error",
-            "held by its interval",
-            "median width of it",
-            "correlation of logarithms",
-        ],
-    );
+    out.heading(&[
+        "predictor",
+        "median error",
+        "mean error",
+        "held by its interval",
+        "median width of it",
+        "correlation of logarithms",
+    ]);
 
     for way in &real.ways {
         let fields = [
@@ -346,8 +312,8 @@ fn real(out: &mut String, real: Option<&ForetoldLog>) {
             NumberFormat::Seconds.write(way.median_width_s),
             NumberFormat::Plain.write(way.accuracy.correlation),
         ];
-        row(out, fields);
+        out.row(fields);
     }
 
-    line(out, "");
+    out.line("");
 }

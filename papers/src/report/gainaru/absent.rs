@@ -4,7 +4,7 @@
 use scheduler::reservation::{BadLaw, NamedLaw};
 
 use super::Study;
-use crate::report::markdown::{heading, line, row};
+use crate::report::markdown::Markdown;
 use simulator::absences::{Came, Case, OwnerKnowledge, Owners, run};
 use simulator::experiment::requests::{RunMean, each_run};
 
@@ -129,9 +129,8 @@ fn lines(ways: &[OwnerKnowledge<'static>], came: &[Vec<Came>]) -> Vec<AbsentRow>
 
 /// Appends the section of the report.
 pub(super) fn section(out: &mut String, found: &Absent) {
-    line(out, "## Owners' absences as windows\n");
-    line(
-        out,
+    out.line("## Owners' absences as windows\n");
+    out.line(
         "A bag of 100 tasks on 20 hosts of different speeds, submitted at any time of a working day (in the second part, of a night); 30 earlier runs of its \
          program are known. An owner who comes back suspends what runs, and after fifteen minutes it is given back and begins \
          anew. By habit: half of the owners sit at a desk from nine to five, with breaks; a quarter come in the evening; a \
@@ -141,27 +140,21 @@ pub(super) fn section(out: &mut String, found: &Absent) {
     );
 
     for owners in [Owners::Habits, Owners::Hours] {
-        line(
-            out,
-            if owners == Owners::Habits {
-                "By habit:\n"
-            } else {
-                "\nBy hours that owners set:\n"
-            },
-        );
+        out.line(if owners == Owners::Habits {
+            "By habit:\n"
+        } else {
+            "\nBy hours that owners set:\n"
+        });
 
-        heading(
-            out,
-            &[
-                "law",
-                "policy",
-                "told",
-                "makespan",
-                "in vain",
-                "killed, by task",
-                "given back, by task",
-            ],
-        );
+        out.heading(&[
+            "law",
+            "policy",
+            "told",
+            "makespan",
+            "in vain",
+            "killed, by task",
+            "given back, by task",
+        ]);
 
         for (_, law, lines) in found.iter().filter(|(of, ..)| *of == owners) {
             for AbsentRow {
@@ -178,15 +171,12 @@ pub(super) fn section(out: &mut String, found: &Absent) {
                 let reach = reach.unwrap_or_default();
                 let wasted = format!("{:.1} %{reach}", 100.0 * wasted.value);
                 let counts = (format!("{killed:.2}"), format!("{given_back:.2}"));
-                row(
-                    out,
-                    [
-                        *law, way.policy, told, &makespan, &wasted, &counts.0, &counts.1,
-                    ],
-                );
+                out.row([
+                    *law, way.policy, told, &makespan, &wasted, &counts.0, &counts.1,
+                ]);
             }
         }
     }
 
-    line(out, "");
+    out.line("");
 }

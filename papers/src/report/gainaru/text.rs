@@ -7,7 +7,7 @@ use super::claims::claims;
 use super::scenarios::{LAWS, LESSONS, ScenarioResults, StrategyResults};
 use super::{Real, Study, absent};
 use crate::report::claim::{ClaimVerdict, NUMBERS, count};
-use crate::report::markdown::{again, heading, left_out, line, pictures, readings, row};
+use crate::report::markdown::{Markdown, again, left_out, pictures, readings};
 use simulator::experiment::requests::RunMean;
 use simulator::figure::Figure;
 
@@ -83,8 +83,7 @@ fn hours(mean: RunMean) -> String {
 }
 
 fn head(out: &mut String, study: &Study, found: &ScenarioResults) {
-    line(
-        out,
+    out.line(
         "# Speculative scheduling for stochastic jobs: Gainaru, Pallez, Sun and Raghavan (ICPP 2019) again\n",
     );
 
@@ -109,26 +108,22 @@ fn head(out: &mut String, study: &Study, found: &ScenarioResults) {
 }
 
 fn claimed(out: &mut String, found: &ScenarioResults) {
-    line(out, "## What the paper claims, and what we find\n");
+    out.line("## What the paper claims, and what we find\n");
     NUMBERS.table(out, claims(found));
-    line(out, "Verdicts are computed from the numbers beside them.\n");
+    out.line("Verdicts are computed from the numbers beside them.\n");
 }
 
 fn ours(out: &mut String, found: &ScenarioResults) {
-    line(out, "## Ours\n");
-    line(
-        out,
+    out.line("## Ours\n");
+    out.line(
         "Nobody knows a law. Neuroscience asks for the longest of 10 past runs; ours asks for the sequence that is cheapest \
          for what 10 past runs teach. Processors by Beta.\n",
     );
-    heading(
-        out,
-        &[
-            "law",
-            "utilisation, by that of Neuroscience",
-            "response, by that of Neuroscience",
-        ],
-    );
+    out.heading(&[
+        "law",
+        "utilisation, by that of Neuroscience",
+        "response, by that of Neuroscience",
+    ]);
 
     for (law, _) in LAWS {
         let of = |who| found.cell(law, "Beta", who);
@@ -137,74 +132,56 @@ fn ours(out: &mut String, found: &ScenarioResults) {
         };
         let used = ours.utilisation.value / neuro.utilisation.value;
         let response = ours.response.value / neuro.response.value;
-        row(
-            out,
-            [
-                law.to_owned(),
-                format!("x{used:.2}"),
-                format!("x{response:.2}"),
-            ],
-        );
+        out.row([
+            law.to_owned(),
+            format!("x{used:.2}"),
+            format!("x{response:.2}"),
+        ]);
     }
 
-    line(out, "");
+    out.line("");
 }
 
 fn table(out: &mut String, found: &ScenarioResults) {
-    line(
-        out,
+    out.line(
         "## Table 1\n\nTruncated normal law from 0 to 20 hours, mean 8, standard deviation 2.\n",
     );
-    heading(
-        out,
-        &["algorithm", "requests, in hours", "expected cost, in hours"],
-    );
+    out.heading(&["algorithm", "requests, in hours", "expected cost, in hours"]);
     for (name, sequence) in &found.table {
         let limits: Vec<String> = sequence
             .limits
             .iter()
             .map(|limit| format!("{limit:.4}"))
             .collect();
-        row(
-            out,
-            [
-                (*name).to_owned(),
-                limits.join(", "),
-                format!("{:.4}", sequence.cost),
-            ],
-        );
+        out.row([
+            (*name).to_owned(),
+            limits.join(", "),
+            format!("{:.4}", sequence.cost),
+        ]);
     }
 
-    line(out, "");
+    out.line("");
 }
 
 fn first(out: &mut String, found: &ScenarioResults) {
-    line(
-        out,
+    out.line(
         "## Scenario 1: sequences at submission\n\n100 jobs on 100 processors, submitted together. `Learned` is ours: TOptimal \
          for what 10 past runs teach, as many as Neuroscience looks at, drawn anew for each job.\n",
     );
-    heading(
-        out,
-        &["law", "processors", "who asks", "utilisation", "response"],
-    );
+    out.heading(&["law", "processors", "who asks", "utilisation", "response"]);
     for (law, widths, cells) in &found.first {
         for cell in cells {
-            row(
-                out,
-                [
-                    *law,
-                    *widths,
-                    cell.who,
-                    &share(cell.utilisation),
-                    &hours(cell.response),
-                ],
-            );
+            out.row([
+                *law,
+                *widths,
+                cell.who,
+                &share(cell.utilisation),
+                &hours(cell.response),
+            ]);
         }
     }
 
-    line(
-        out,
+    out.line(
         "\n## Scenario 2: speculative backfilling\n\n200 jobs; utilisation, and response in hours.\n",
     );
     by_step(
@@ -217,8 +194,7 @@ fn first(out: &mut String, found: &ScenarioResults) {
         both,
     );
 
-    line(
-        out,
+    out.line(
         "## Scenario 3: a stream of small work\n\nUtilisation, and response of large jobs in hours.\n",
     );
 
@@ -234,10 +210,7 @@ fn first(out: &mut String, found: &ScenarioResults) {
         large,
     );
 
-    line(
-        out,
-        "## Scenario 4: two weeks on Intrepid\n\nUtilisation, and response in hours.\n",
-    );
+    out.line("## Scenario 4: two weeks on Intrepid\n\nUtilisation, and response in hours.\n");
 
     let ways = [
         ("together", &found.fourth),
@@ -265,33 +238,29 @@ fn by_step<'a>(
     for (number, (name, cells)) in rows.enumerate() {
         if number == 0 {
             let names = cells.iter().map(|cell| cell.who);
-            heading(out, &std::iter::once(step).chain(names).collect::<Vec<_>>());
+            out.heading(&std::iter::once(step).chain(names).collect::<Vec<_>>());
         }
-        row(out, std::iter::once(name).chain(cells.iter().map(show)));
+        out.row(std::iter::once(name).chain(cells.iter().map(show)));
     }
 
-    line(out, "");
+    out.line("");
 }
 
 fn pays(out: &mut String, found: &ScenarioResults) {
-    line(out, "## Where limits pay\n");
-    line(
-        out,
+    out.line("## Where limits pay\n");
+    out.line(
         "The same jobs (processors by Beta) on the same machine, where requests stay reserved to their end, and where all \
          requests move up when a job ends early (conservative backfilling), as on a desktop grid, where a host is given \
          back the moment its task ends. Utilisation.\n",
     );
 
-    heading(
-        out,
-        &[
-            "law",
-            "reserved: HPC",
-            "reserved: TOptimal",
-            "given back: HPC",
-            "given back: TOptimal",
-        ],
-    );
+    out.heading(&[
+        "law",
+        "reserved: HPC",
+        "reserved: TOptimal",
+        "given back: HPC",
+        "given back: TOptimal",
+    ]);
 
     for (law, cells) in &found.moving {
         let reserved = |who| {
@@ -303,19 +272,16 @@ fn pays(out: &mut String, found: &ScenarioResults) {
             let cell = cells.iter().find(|cell| cell.who == who);
             cell.map_or_else(String::new, |cell| share(cell.utilisation))
         };
-        row(
-            out,
-            [
-                (*law).to_owned(),
-                reserved("HPC"),
-                reserved("TOptimal"),
-                moved("HPC"),
-                moved("TOptimal"),
-            ],
-        );
+        out.row([
+            (*law).to_owned(),
+            reserved("HPC"),
+            reserved("TOptimal"),
+            moved("HPC"),
+            moved("TOptimal"),
+        ]);
     }
 
-    line(out, "\nThe jobs of scenario 4 where requests move up:\n");
+    out.line("\nThe jobs of scenario 4 where requests move up:\n");
     by_step(
         out,
         "calendar",
@@ -323,24 +289,21 @@ fn pays(out: &mut String, found: &ScenarioResults) {
         both,
     );
 
-    line(
-        out,
+    out.line(
         "So deskgrid gives limits to tasks only where what they do not need of a reservation is lost; elsewhere a task has \
          no limit, and what takes long is copied.\n",
     );
 }
 
 fn lessons(out: &mut String, found: &ScenarioResults) {
-    line(out, "## What past runs teach\n");
-    line(
-        out,
+    out.line("## What past runs teach\n");
+    out.line(
         "The least expected cost by that of a sequence learned from so many runs (product-limit estimate, evenly spread \
          between runs; where runs are alike some room beyond the longest; limits double after the last).\n",
     );
 
     let names: Vec<String> = LESSONS.iter().map(|runs| format!("{runs} runs")).collect();
-    heading(
-        out,
+    out.heading(
         &std::iter::once("law".to_owned())
             .chain(names)
             .collect::<Vec<_>>(),
@@ -348,17 +311,16 @@ fn lessons(out: &mut String, found: &ScenarioResults) {
 
     for (law, lessons) in &found.lessons {
         let parts = lessons.iter().map(|(_, mean)| share(*mean));
-        row(out, std::iter::once((*law).to_owned()).chain(parts));
+        out.row(std::iter::once((*law).to_owned()).chain(parts));
     }
 
-    line(out, "");
+    out.line("");
 }
 
 fn real(out: &mut String, real: Option<&Real>) {
-    line(out, "## A real log\n");
+    out.line("## A real log\n");
     let Some(real) = real else {
-        line(
-            out,
+        out.line(
             "Not done: no log was given. `--log FILE` takes the KTH-SP2 log in the Standard Workload Format.\n",
         );
         return;
@@ -371,31 +333,22 @@ fn real(out: &mut String, real: Option<&Real>) {
         left_out(real.left_out)
     );
 
-    heading(
-        out,
-        &[
-            "backfilling",
-            "average flow time, s",
-            "average slowdown, bounded at 10 s",
-        ],
-    );
+    out.heading(&[
+        "backfilling",
+        "average flow time, s",
+        "average slowdown, bounded at 10 s",
+    ]);
 
     for (name, (flow, slowdown)) in [
         ("FCFS, EASY", real.easy),
         ("conservative", real.conservative),
     ] {
-        row(
-            out,
-            [
-                name.to_owned(),
-                format!("{flow:.0}"),
-                format!("{slowdown:.1}"),
-            ],
-        );
+        out.row([
+            name.to_owned(),
+            format!("{flow:.0}"),
+            format!("{slowdown:.1}"),
+        ]);
     }
 
-    line(
-        out,
-        "\nKnown for EASY on the KTH-SP2 log: 15,695 s and 92.6.\n",
-    );
+    out.line("\nKnown for EASY on the KTH-SP2 log: 15,695 s and 92.6.\n");
 }

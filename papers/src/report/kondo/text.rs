@@ -8,7 +8,7 @@ use super::reference::{CONTENDERS, OURS, OURS_KEPT, PLATFORMS, READINGS, REFEREN
 use super::table::{ComparisonTable, size};
 use super::{COVERED, KondoResults, coverage};
 use crate::report::claim::NUMBERS;
-use crate::report::markdown::{heading, line, pictures, readings, row, words};
+use crate::report::markdown::{Markdown, pictures, readings, words};
 use simulator::experiment::{MeasuredNumber as Number, Measurement, RunRow};
 use simulator::figure::Figure;
 
@@ -52,10 +52,7 @@ fn percent(part: f64) -> String {
 fn head(out: &mut String, found: &KondoResults) {
     let main = &found.main;
     let study = &found.study;
-    line(
-        out,
-        "# Rapid turnaround on desktop grids: Kondo, Chien and Casanova (SC 2004) again\n",
-    );
+    out.line("# Rapid turnaround on desktop grids: Kondo, Chien and Casanova (SC 2004) again\n");
 
     let geo = |label: &str| {
         main.geo(None, label)
@@ -85,7 +82,7 @@ fn head(out: &mut String, found: &KondoResults) {
         worst(OURS_KEPT),
     );
 
-    line(out, "## What was done\n");
+    out.line("## What was done\n");
     let _ = writeln!(
         out,
         "The scheduler that runs live was driven by a simulated world of 220 hosts that are up and down and whose owners \
@@ -118,9 +115,8 @@ fn head(out: &mut String, found: &KondoResults) {
 }
 
 fn geos(out: &mut String, main: &ComparisonTable) {
-    line(out, "## Makespan by the optimum\n");
-    line(
-        out,
+    out.line("## Makespan by the optimum\n");
+    out.line(
         "Geometric means over the nine sizes, and over all cells. Copies: attempts started while another of the \
                task was live, by tasks. CPU waste: processor time of attempts that did not deliver their task.\n",
     );
@@ -135,7 +131,7 @@ fn geos(out: &mut String, main: &ComparisonTable) {
         "unfinished",
     ]));
 
-    heading(out, &fields);
+    out.heading(&fields);
     for (label, ..) in CONTENDERS {
         let Some(all) = main.summary(None, label) else {
             continue;
@@ -154,37 +150,34 @@ fn geos(out: &mut String, main: &ComparisonTable) {
             all.unfinished.to_string(),
         ]);
 
-        row(out, fields);
+        out.row(fields);
     }
 
-    line(out, "");
-    line(
-        out,
+    out.line("");
+    out.line(
         "`@.25` and `@.95` are EXCL-PRED-TO with the other readings of when it reverts. Rows with checkpoints may \
                be below the optimum, which knows none.\n",
     );
 }
 
 fn claimed(out: &mut String, main: &ComparisonTable, equal: &[Measurement]) {
-    line(out, "## What the paper claims, and what we find\n");
+    out.line("## What the paper claims, and what we find\n");
     NUMBERS.table(out, claims(main, equal));
-    line(
-        out,
+    out.line(
         "Verdicts are computed from the numbers beside them: a difference counts from 2 % on.\n",
     );
 }
 
 fn reference(out: &mut String, main: &ComparisonTable) {
-    line(out, "## Beside an independent measurement\n");
-    line(
-        out,
+    out.line("## Beside an independent measurement\n");
+    out.line(
         "Geometric means of another simulation of the same model, with days of its own, ours, and how far ours are \
                off. The aim for the paper's rows is 10 %.\n",
     );
 
     let mut fields = words(["heuristic"]);
     fields.extend(PLATFORMS.map(str::to_owned));
-    heading(out, &fields);
+    out.heading(&fields);
 
     let mut far = Vec::new();
     for (label, values) in REFERENCE {
@@ -216,12 +209,12 @@ fn reference(out: &mut String, main: &ComparisonTable) {
             }
         }
 
-        row(out, fields);
+        out.row(fields);
     }
 
-    line(out, "");
+    out.line("");
     if far.is_empty() {
-        line(out, "Every one is within 10 %.\n");
+        out.line("Every one is within 10 %.\n");
     } else {
         let _ = writeln!(
             out,
@@ -238,24 +231,23 @@ fn cells(out: &mut String, main: &ComparisonTable, platform: &str) {
         return;
     };
     let _ = writeln!(out, "## {platform}: every size of job\n");
-    line(
-        out,
+    out.line(
         "Tasks x minutes on a 1.5 GHz host. Mean makespan by mean optimum, with intervals of 95 %.\n",
     );
 
     let table = |out: &mut String, of: &dyn Fn(&Measurement) -> String| {
         let mut fields = words(["heuristic"]);
         fields.extend(main.jobs.iter().map(|job| size(*job)));
-        heading(out, &fields);
+        out.heading(&fields);
         for (label, ..) in CONTENDERS {
             let cells = (0..main.jobs.len())
                 .map(|job| main.reading(site, label, job).map(of).unwrap_or_default());
-            row(out, [label.to_owned()].into_iter().chain(cells));
+            out.row([label.to_owned()].into_iter().chain(cells));
         }
-        line(out, "");
+        out.line("");
     };
     table(out, &|cell| ratio(Some(cell.ratio)));
-    line(out, "Mean makespans in minutes, and of the optimum.\n");
+    out.line("Mean makespans in minutes, and of the optimum.\n");
     table(out, &|cell| {
         format!(
             "{:.1} / {:.1}",
@@ -264,16 +256,15 @@ fn cells(out: &mut String, main: &ComparisonTable, platform: &str) {
         )
     });
 
-    line(out, "Copies by tasks / CPU waste.\n");
+    out.line("Copies by tasks / CPU waste.\n");
     table(out, &|cell| {
         format!("{} / {}", percent(cell.replicas), percent(cell.cpu_waste))
     });
 }
 
 fn predictor(out: &mut String, main: &ComparisonTable) {
-    line(out, "## The paper's predictor\n");
-    line(
-        out,
+    out.line("## The paper's predictor\n");
+    out.line(
         "Mean of |predicted - optimum| / optimum for wr = ceil(T/N)(s/r + 40 s), N hosts ready at the start, r the \
                mean rate of hosts while they were up on the eve (section 5.2; the paper has 7 % on average, 10 % at \
                most).\n",
@@ -281,7 +272,7 @@ fn predictor(out: &mut String, main: &ComparisonTable) {
 
     let mut fields = words(["platform"]);
     fields.extend(main.jobs.iter().map(|job| size(*job)));
-    heading(out, &fields);
+    out.heading(&fields);
 
     for platform in PLATFORMS {
         let Some(site) = main.site(platform) else {
@@ -295,15 +286,14 @@ fn predictor(out: &mut String, main: &ComparisonTable) {
                 .map_or_else(String::new, |(_, e)| percent(*e))
         };
 
-        row(
-            out,
+        out.row(
             [platform.to_owned()]
                 .into_iter()
                 .chain((0..main.jobs.len()).map(of)),
         );
     }
 
-    line(out, "");
+    out.line("");
 }
 
 /// The makespans of EXCL-PRED-TO with 400 tasks in the paper, in minutes: mean, and the ends of 95
@@ -315,12 +305,12 @@ const SPREADS: [(f64, [f64; 3]); 3] = [
 ];
 
 fn spreads(out: &mut String, main: &ComparisonTable) {
-    line(out, "## How far makespans spread\n");
+    out.line("## How far makespans spread\n");
     let _ = writeln!(
         out,
         "{TIMEOUT} with 400 tasks on SDSC-like hosts: mean makespan and where 95 % of the runs lie, in minutes.\n"
     );
-    heading(out, &words(["minutes of a task", "paper", "here"]));
+    out.heading(&["minutes of a task", "paper", "here"]);
 
     for (minutes, [mean, low, high]) in SPREADS {
         let place = (
@@ -349,54 +339,46 @@ fn spreads(out: &mut String, main: &ComparisonTable) {
                 format!("{:.0} [{:.0}, {:.0}]", mean / 60.0, low / 60.0, high / 60.0)
             });
 
-        row(
-            out,
-            [
-                format!("{minutes:.0}"),
-                format!("{mean:.0} [{low:.0}, {high:.0}]"),
-                ours,
-            ],
-        );
+        out.row([
+            format!("{minutes:.0}"),
+            format!("{mean:.0} [{low:.0}, {high:.0}]"),
+            ours,
+        ]);
     }
 
-    line(out, "");
+    out.line("");
 }
 
 fn intervals(out: &mut String, main: &ComparisonTable) {
-    line(out, "## Does the interval hold?\n");
-    line(
-        out,
+    out.line("## Does the interval hold?\n");
+    out.line(
         "`job predict` gives a finish time with an interval of 80 %. How often that of the simulated jobs held the \
                makespan that came, by when it was asked for.\n",
     );
-    heading(
-        out,
-        &words([
-            "policy",
-            "at the start",
-            "half of the tasks done",
-            "nine tenths done",
-        ]),
-    );
+    out.heading(&[
+        "policy",
+        "at the start",
+        "half of the tasks done",
+        "nine tenths done",
+    ]);
 
     for label in COVERED {
         let share = |(held, all): (usize, usize)| match all {
             0 => String::new(),
             _ => format!("{} of {all}", percent(held as f64 / all as f64)),
         };
-        row(
-            out,
+        out.row(
             [label.to_owned()]
                 .into_iter()
                 .chain(coverage(main, label).map(share)),
         );
     }
 
-    line(out, "");
+    out.line("");
 }
 
 fn frontier(out: &mut String, found: &KondoResults) {
-    line(out, "## Copies and what they bring\n");
+    out.line("## Copies and what they bring\n");
     let _ = writeln!(
         out,
         "`{OURS}` with budgets of copies (`copies_max`, in copies per task), over {}.\n",
@@ -407,50 +389,40 @@ fn frontier(out: &mut String, found: &KondoResults) {
         }
     );
 
-    heading(
-        out,
-        &words([
-            "copies_max",
-            "copies made (mean)",
-            "times the optimum",
-            "worst cell",
-        ]),
-    );
+    out.heading(&[
+        "copies_max",
+        "copies made (mean)",
+        "times the optimum",
+        "worst cell",
+    ]);
 
     for (budget, copies, geo, worst) in &found.frontier {
-        row(
-            out,
-            [
-                budget.clone(),
-                percent(*copies),
-                format!("{geo:.3}"),
-                format!("{worst:.2}"),
-            ],
-        );
+        out.row([
+            budget.clone(),
+            percent(*copies),
+            format!("{geo:.3}"),
+            format!("{worst:.2}"),
+        ]);
     }
 
-    line(out, "");
+    out.line("");
 }
 
 fn others(out: &mut String, found: &KondoResults) {
-    line(out, "## Other platforms and other availability\n");
-    line(
-        out,
+    out.line("## Other platforms and other availability\n");
+    out.line(
         "Nothing was changed in the policies. The last column is the worst cell's makespan of ours by that of \
                EXCL-PRED-TO.\n",
     );
-    heading(
-        out,
-        &words([
-            "platform",
-            "availability",
-            "PRI-CR",
-            TIMEOUT,
-            OURS,
-            "copies: mean / most",
-            "ours by TO, worst",
-        ]),
-    );
+    out.heading(&[
+        "platform",
+        "availability",
+        "PRI-CR",
+        TIMEOUT,
+        OURS,
+        "copies: mean / most",
+        "ours by TO, worst",
+    ]);
 
     for table in [&found.later].into_iter().chain(&found.models) {
         for (site, (platform, model)) in table.sites.iter().enumerate() {
@@ -472,27 +444,24 @@ fn others(out: &mut String, found: &KondoResults) {
                     )
                 });
 
-            row(
-                out,
-                [
-                    platform.clone(),
-                    model.clone(),
-                    geo("PRI-CR"),
-                    geo(TIMEOUT),
-                    geo(OURS),
-                    copies,
-                    format!("{worst:.3}"),
-                ],
-            );
+            out.row([
+                platform.clone(),
+                model.clone(),
+                geo("PRI-CR"),
+                geo(TIMEOUT),
+                geo(OURS),
+                copies,
+                format!("{worst:.3}"),
+            ]);
         }
     }
 
-    line(out, "");
+    out.line("");
 }
 
 fn again(out: &mut String, found: &KondoResults) {
     let quick = if found.study.quick { " --quick" } else { "" };
-    line(out, "## Once more\n");
+    out.line("## Once more\n");
     let _ = writeln!(
         out,
         "`deskgrid-lab reproduce kondo{quick} --seed {} --runs {}` writes the same bytes, on any number of threads.",

@@ -7,7 +7,7 @@ use super::Study;
 use super::claims::{TOLERANCE, claims, means};
 use super::points::{Axis, BilledScheduler, Factors, Measured, Measurements, SHOWN, WITH_OURS};
 use crate::report::claim::{ClaimColumns, ClaimVerdict, count};
-use crate::report::markdown::{again, heading, line, pictures, row, words};
+use crate::report::markdown::{Markdown, again, pictures};
 use simulator::figure::Figure;
 
 /// The columns of the table of statements.
@@ -45,10 +45,7 @@ const AIM_MEAN: f64 = 1.35;
 const AIM_WORST: f64 = 0.90;
 
 fn head(out: &mut String, results: &Measurements) {
-    line(
-        out,
-        "# Requested before disclosed: Petrou, Ganger and Gibson again\n",
-    );
+    out.line("# Requested before disclosed: Petrou, Ganger and Gibson again\n");
 
     let all = claims(results);
     let holds = count(&all, ClaimVerdict::Holds);
@@ -71,7 +68,7 @@ fn head(out: &mut String, results: &Measurements) {
 }
 
 fn method(out: &mut String, study: &Study, results: &Measurements) {
-    line(out, "## What was done\n");
+    out.line("## What was done\n");
     let _ = writeln!(
         out,
         "The scheduler that runs live was driven by simulated users and one server: every scheduler of the paper is a row of \
@@ -86,8 +83,8 @@ fn method(out: &mut String, study: &Study, results: &Measurements) {
 }
 
 fn tables(out: &mut String) {
-    line(out, "## Tables 1 to 3\n");
-    heading(out, &words(["metric (Table 1)", "here"]));
+    out.line("## Tables 1 to 3\n");
+    out.heading(&["metric (Table 1)", "here"]);
     for (metric, here) in [
         (
             "visible response time",
@@ -101,11 +98,11 @@ fn tables(out: &mut String) {
         ),
         ("load", "the part of the time that the server was busy"),
     ] {
-        row(out, [metric, here]);
+        out.row([metric, here]);
     }
 
-    line(out, "");
-    heading(out, &words(["parameter", "Table 2", "points", "Table 3"]));
+    out.line("");
+    out.heading(&["parameter", "Table 2", "points", "Table 3"]);
     for fields in [
         ["users", "4-16", "4, 8, 12, 16", "8"],
         [
@@ -133,20 +130,16 @@ fn tables(out: &mut String) {
             "6,000",
         ],
     ] {
-        row(out, fields);
+        out.row(fields);
     }
 
-    line(
-        out,
+    out.line(
         "\nThe points are reconstructed: 4 x 3 x 4 x 11 x 6 = 3,168, and the paper has 3,168.\n",
     );
 }
 
 fn factors(out: &mut String, results: &Measurements) {
-    line(
-        out,
-        "## Figures 4 and 5: mean improvement of visible response time\n",
-    );
+    out.line("## Figures 4 and 5: mean improvement of visible response time\n");
 
     let of = [
         "",
@@ -158,21 +151,18 @@ fn factors(out: &mut String, results: &Measurements) {
         ">= 3",
         "by need (ours)",
     ];
-    heading(out, &words(of));
+    out.heading(&of);
     for mean in means(results) {
-        row(
-            out,
-            [
-                mean.what.to_owned(),
-                format!("{:.3}", mean.paper),
-                format!("{:.3}", mean.reference),
-                format!("{:.3}", mean.found.mean()),
-                if mean.near() { "yes" } else { "no" }.to_owned(),
-                format!("{:.1} %", 100.0 * mean.found.at_least(2.0)),
-                format!("{:.1} %", 100.0 * mean.found.at_least(3.0)),
-                format!("{:.3}", mean.with_need.mean()),
-            ],
-        );
+        out.row([
+            mean.what.to_owned(),
+            format!("{:.3}", mean.paper),
+            format!("{:.3}", mean.reference),
+            format!("{:.3}", mean.found.mean()),
+            if mean.near() { "yes" } else { "no" }.to_owned(),
+            format!("{:.1} %", 100.0 * mean.found.at_least(2.0)),
+            format!("{:.1} %", 100.0 * mean.found.at_least(3.0)),
+            format!("{:.3}", mean.with_need.mean()),
+        ]);
     }
 
     let _ = writeln!(
@@ -183,52 +173,42 @@ fn factors(out: &mut String, results: &Measurements) {
 }
 
 fn sentences(out: &mut String, results: &Measurements) {
-    line(out, "## The paper's statements\n");
+    out.line("## The paper's statements\n");
     STATEMENTS.table(out, claims(results));
 }
 
 fn table_3(out: &mut String, results: &Measurements) {
-    line(out, "## At the point of Table 3\n");
+    out.line("## At the point of Table 3\n");
     let slice = results.slice(Axis::Users);
     let at = slice.at(8.0);
 
-    heading(
-        out,
-        &words([
-            "scheduler",
-            "visible response time (s)",
-            "visible slowdown",
-            "finished",
-            "load",
-        ]),
-    );
+    out.heading(&[
+        "scheduler",
+        "visible response time (s)",
+        "visible slowdown",
+        "finished",
+        "load",
+    ]);
 
     for contender in SHOWN {
         let mean = |of: fn(&Measured) -> f64| slice.mean(at, contender, of);
-        row(
-            out,
-            [
-                contender.policy().to_owned(),
-                format!("{:.0}", mean(Measured::vresp_s)),
-                format!("{:.2}", mean(Measured::vslow)),
-                format!("{:.0}", mean(|run| run.finished() as f64)),
-                format!("{:.3}", mean(Measured::load)),
-            ],
-        );
+        out.row([
+            contender.policy().to_owned(),
+            format!("{:.0}", mean(Measured::vresp_s)),
+            format!("{:.2}", mean(Measured::vslow)),
+            format!("{:.0}", mean(|run| run.finished() as f64)),
+            format!("{:.3}", mean(Measured::load)),
+        ]);
     }
 
-    line(
-        out,
+    out.line(
         "\nThe reference has 1,349, 949 and 395 s for batch, interactive and batchactive; slowdowns 1.12, 1.30 and 0.58; 1,312, \
          1,388 and 1,515 finished; loads 0.868, 0.686 and 0.912.\n",
     );
 }
 
 fn billed(out: &mut String, results: &Measurements) {
-    line(
-        out,
-        "## Scaled billed resources (Figure 6), which do not reproduce as they are defined\n",
-    );
+    out.line("## Scaled billed resources (Figure 6), which do not reproduce as they are defined\n");
 
     let literal = results.billed(Measured::scaled_billed);
     let waited = results.billed(Measured::scaled_billed_waited);
@@ -238,7 +218,7 @@ fn billed(out: &mut String, results: &Measurements) {
         .filter(|(point, _)| point.change_max == 0.0 || point.tasks_max == 1)
         .count();
 
-    heading(out, &words(["reading", "mean", "at least 4", "greatest"]));
+    out.heading(&["reading", "mean", "at least 4", "greatest"]);
     for (reading, factors) in [
         ("billed over requested (section 3.1)", &literal),
         (
@@ -246,15 +226,12 @@ fn billed(out: &mut String, results: &Measurements) {
             &waited,
         ),
     ] {
-        row(
-            out,
-            [
-                reading.to_owned(),
-                format!("{:.3}", factors.mean()),
-                format!("{:.1} %", 100.0 * factors.at_least(4.0)),
-                format!("{:.1}", factors.quantile(1.0)),
-            ],
-        );
+        out.row([
+            reading.to_owned(),
+            format!("{:.3}", factors.mean()),
+            format!("{:.1} %", 100.0 * factors.at_least(4.0)),
+            format!("{:.1}", factors.quantile(1.0)),
+        ]);
     }
 
     let _ = writeln!(
@@ -269,9 +246,8 @@ fn billed(out: &mut String, results: &Measurements) {
 }
 
 fn ours(out: &mut String, study: &Study, results: &Measurements) {
-    line(out, "## Ours: disclosed tasks by predicted need\n");
-    line(
-        out,
+    out.line("## Ours: disclosed tasks by predicted need\n");
+    out.line(
         "FCFS takes disclosed tasks by the time at which their sets were disclosed, so that a long set disclosed early is \
          executed to its end before the second task of the next set. `SRPTxNEED` and `FCFSxNEED` take the one that is most \
          likely needed next: (1 - q)^(d + 1) / 2^d, where d tasks of its set come before it and after the last requested one, and \
@@ -279,27 +255,21 @@ fn ours(out: &mut String, study: &Study, results: &Measurements) {
          request, and what runs makes room. No sizes are used. Visible response time of the paper's rule over ours:\n",
     );
 
-    heading(
-        out,
-        &words([
-            "", "points", "mean", "median", "p90", "worst", "better", "worse",
-        ]),
-    );
+    out.heading(&[
+        "", "points", "mean", "median", "p90", "worst", "better", "worse",
+    ]);
 
     let mut tell = |what: &str, factors: &Factors| {
-        row(
-            out,
-            [
-                what.to_owned(),
-                factors.len().to_string(),
-                format!("{:.3}", factors.mean()),
-                format!("{:.3}", factors.quantile(0.5)),
-                format!("{:.3}", factors.quantile(0.9)),
-                format!("{:.3}", factors.quantile(0.0)),
-                format!("{:.1} %", 100.0 * factors.at_least(1.02)),
-                format!("{:.1} %", 100.0 * (1.0 - factors.at_least(0.98))),
-            ],
-        );
+        out.row([
+            what.to_owned(),
+            factors.len().to_string(),
+            format!("{:.3}", factors.mean()),
+            format!("{:.3}", factors.quantile(0.5)),
+            format!("{:.3}", factors.quantile(0.9)),
+            format!("{:.3}", factors.quantile(0.0)),
+            format!("{:.1} %", 100.0 * factors.at_least(1.02)),
+            format!("{:.1} %", 100.0 * (1.0 - factors.at_least(0.98))),
+        ]);
     };
 
     let [srpt, fcfs] = results.gains();
@@ -328,8 +298,7 @@ fn ours(out: &mut String, study: &Study, results: &Measurements) {
         study.repetitions
     );
 
-    line(
-        out,
+    out.line(
         "\nAround Table 3: 4, 8, 12 and 16 users; change probabilities up to 0, 0.2 and 0.4; up to 7, 15, 31 and 63 tasks; 300, \
          600 and 1,200 s; 3,000, 6,000 and 12,000 s: 432 points. Where a server is idle most of the time, or busy with requests \
          all of the time, it does not matter in which order disclosed tasks go.\n",
@@ -337,42 +306,35 @@ fn ours(out: &mut String, study: &Study, results: &Measurements) {
 }
 
 fn servers(out: &mut String, results: &Measurements) {
-    line(out, "## More servers\n");
-    line(
-        out,
+    out.line("## More servers\n");
+    out.line(
         "Table 3 with eight users for each server: by what factor the batchactive scheduler is better.\n",
     );
-    heading(
-        out,
-        &words([
-            "servers",
-            "over interactive",
-            "over batch",
-            "by need (ours) over batchactive",
-        ]),
-    );
+    out.heading(&[
+        "servers",
+        "over interactive",
+        "over batch",
+        "by need (ours) over batchactive",
+    ]);
 
     let slice = results.slice(Axis::Servers);
     for (at, (servers, ..)) in slice.values.iter().enumerate() {
         let mean = |contender| slice.mean(at, contender, Measured::vresp_s);
         let ours = mean(BilledScheduler::SrptFcfs);
         let over = |contender| format!("{:.2}", mean(contender) / ours);
-        row(
-            out,
-            [
-                format!("{servers:.0}"),
-                over(BilledScheduler::InteractiveSrpt),
-                over(BilledScheduler::BatchSrpt),
-                format!("{:.2}", ours / mean(BilledScheduler::SrptNeed)),
-            ],
-        );
+        out.row([
+            format!("{servers:.0}"),
+            over(BilledScheduler::InteractiveSrpt),
+            over(BilledScheduler::BatchSrpt),
+            format!("{:.2}", ours / mean(BilledScheduler::SrptNeed)),
+        ]);
     }
 
-    line(out, "");
+    out.line("");
 }
 
 fn readings(out: &mut String) {
-    line(out, "## How the paper was read\n");
+    out.line("## How the paper was read\n");
     for reading in [
         "A user's change probability is uniform between 0 and the bound, and the number of tasks of all of a user's sets is \
          uniform from 1 to the bound: both are drawn once for each user.",
@@ -388,5 +350,5 @@ fn readings(out: &mut String) {
         let _ = writeln!(out, "- {reading}");
     }
 
-    line(out, "");
+    out.line("");
 }

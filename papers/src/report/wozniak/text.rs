@@ -11,7 +11,7 @@ use super::{
     CORRECTED, HARD, HOSTS, MIDDLE, NEEDED, NONE, OURS, OURS_POLICED, PROBABILISTIC, Study,
 };
 use crate::report::claim::{ClaimColumns, ClaimVerdict, count};
-use crate::report::markdown::{again, heading, images, line, row, words};
+use crate::report::markdown::{Markdown, again, images, words};
 use simulator::figure::Figure;
 
 /// The columns of the table of sentences.
@@ -53,10 +53,7 @@ fn both(cell: Option<&Cell>, group: UserGroup) -> String {
 }
 
 fn head(out: &mut String, table: &TrialTable) {
-    line(
-        out,
-        "# Bad estimates and policed deadlines: Wozniak, Jiang and Striegel again\n",
-    );
+    out.line("# Bad estimates and policed deadlines: Wozniak, Jiang and Striegel again\n");
 
     let all = claims(table);
     let _ = writeln!(
@@ -82,11 +79,11 @@ fn head(out: &mut String, table: &TrialTable) {
         );
     }
 
-    line(out, "");
+    out.line("");
 }
 
 fn method(out: &mut String, study: &Study) {
-    line(out, "## What was done\n");
+    out.line("## What was done\n");
     let _ = writeln!(
         out,
         "The scheduler that runs live was driven by a simulated cluster: its catalogue's rows with a calendar are the \
@@ -94,7 +91,7 @@ fn method(out: &mut String, study: &Study) {
         study.seed, study.bags
     );
 
-    heading(out, &words(["paper", "here"]));
+    out.heading(&["paper", "here"]);
     let tests = format!(
         "{} tests of each setting, averaged; bars are standard deviations",
         study.repetitions
@@ -131,40 +128,35 @@ fn method(out: &mut String, study: &Study) {
         ),
     ];
     for (paper, here) in rows {
-        row(out, [paper.to_owned(), here.to_owned()]);
+        out.row([paper.to_owned(), here.to_owned()]);
     }
 
-    line(out, "");
+    out.line("");
 }
 
 fn devices(out: &mut String) {
-    line(out, "## Table 1\n");
-    line(
-        out,
+    out.line("## Table 1\n");
+    out.line(
         "The four figures are the paper's. What is drawn is ours, invented within them: a sum of five inputs from 0 to 9; \
          804 (0.2801 u + 0.7199 u^5.75) for an input u between 0 and 1, since no polynomial with whole coefficients was \
          found that has the four figures; and tables of 201 run times, exact in all four.\n",
     );
 
-    heading(out, &words(["device", "median", "mean", "min", "max"]));
+    out.heading(&["device", "median", "mean", "min", "max"]);
     for device in Device::ALL {
         let told = device.table_1();
         let figures = [told.median_s, told.mean_s, told.min_s, told.max_s]
             .map(|figure| format!("{figure:.0}"));
-        row(
-            out,
-            std::iter::once(device.name().to_owned()).chain(figures),
-        );
+        out.row(std::iter::once(device.name().to_owned()).chain(figures));
     }
 
-    line(out, "");
+    out.line("");
 }
 
 fn sentences(out: &mut String, table: &TrialTable) {
-    line(out, "## Section 5, sentence by sentence\n");
+    out.line("## Section 5, sentence by sentence\n");
     SENTENCES.table(out, claims(table));
-    line(
-        out,
+    out.line(
         "Verdicts are computed from the numbers beside them; a difference counts from 0.04 on.\n",
     );
 }
@@ -178,18 +170,18 @@ fn over<'a>(
 ) {
     let mut fields = words(["accepted / kept at Q ="]);
     fields.extend(table.qoes.iter().map(|qoe| format!("{:.0} %", 100.0 * qoe)));
-    heading(out, &fields);
+    out.heading(&fields);
 
     for (at, (name, group)) in rows.iter().enumerate() {
         let cells = table.qoes.iter().map(|qoe| both(find(at, *qoe), *group));
-        row(out, std::iter::once(name.clone()).chain(cells));
+        out.row(std::iter::once(name.clone()).chain(cells));
     }
 
-    line(out, "");
+    out.line("");
 }
 
 fn numbers(out: &mut String, table: &TrialTable) {
-    line(out, "## Figures 2 to 5 and 7 as numbers\n");
+    out.line("## Figures 2 to 5 and 7 as numbers\n");
     let mut settings = Vec::new();
     for (figure, device, policy) in [
         ("2", Device::Poly, NONE),
@@ -223,8 +215,7 @@ fn numbers(out: &mut String, table: &TrialTable) {
         let (_, device, hosts, policy) = &settings[at];
         table.usual(*device, *hosts, qoe, policy)
     });
-    line(
-        out,
+    out.line(
         "The last row kills, of those that hard enforcement would kill, only as many as a bag needs that would be refused \
          otherwise: the default occasion of our policing. On the paper's calendar that is nobody: what is beyond its \
          estimate is expected to end at once, so that killing it lets no bag in that would be refused.\n",
@@ -232,9 +223,8 @@ fn numbers(out: &mut String, table: &TrialTable) {
 }
 
 fn ours(out: &mut String, table: &TrialTable) {
-    line(out, "## Our correction beside it\n");
-    line(
-        out,
+    out.line("## Our correction beside it\n");
+    out.line(
         "Load 1, deadlines of 1.1 times the longest run time and 2 mean ones, N = 32. Nobody is killed but in the last row. \
          `CORRECTED` takes what each user's finished tasks usually took by what was estimated (the 57 % quantile), and \
          multiplies new estimates with it, never far beyond the longest task ever seen; PROMISE stacks the longest tasks first besides, and \
@@ -267,10 +257,7 @@ fn ours(out: &mut String, table: &TrialTable) {
         })
     });
 
-    line(
-        out,
-        "The same under the load and the deadlines of the other trials:\n",
-    );
+    out.line("The same under the load and the deadlines of the other trials:\n");
 
     let settings = [Device::Poly, Device::Ns]
         .map(|device| [(device, NONE), (device, OURS)])
@@ -285,9 +272,8 @@ fn ours(out: &mut String, table: &TrialTable) {
 }
 
 fn gaming(out: &mut String, table: &TrialTable) {
-    line(out, "## Does it pay to estimate too low?\n");
-    line(
-        out,
+    out.line("## Does it pay to estimate too low?\n");
+    out.line(
         "NS-Device, N = 32, as many bags of group A (honest) as of group B (always too low).\n",
     );
 
@@ -314,9 +300,8 @@ fn gaming(out: &mut String, table: &TrialTable) {
 }
 
 fn readings(out: &mut String) {
-    line(out, "## How the paper was read\n");
-    line(
-        out,
+    out.line("## How the paper was read\n");
+    out.line(
         "- Equation 1 divides by the estimate, so estimates lie in [c / (1 + Q), c / (1 - Q)] and lean to the high side; \
          that is what makes acceptance collapse. Read as an interval around c it does not.\n\
          - A scheduling event is the arrival of a bag. Whoever may be killed then is killed, whether or not that lets the \
@@ -329,10 +314,7 @@ fn readings(out: &mut String) {
 }
 
 fn pictures(out: &mut String, figures: &[Figure]) {
-    line(out, "## Figures\n");
+    out.line("## Figures\n");
     images(out, figures);
-    line(
-        out,
-        "Each one's numbers lie beside it as CSV; every setting is a line of `points.csv`.\n",
-    );
+    out.line("Each one's numbers lie beside it as CSV; every setting is a line of `points.csv`.\n");
 }
