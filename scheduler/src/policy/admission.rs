@@ -49,19 +49,13 @@ impl HasSettings for Reckoning {
                 name: "calibrated",
                 meaning: "whether estimates are corrected by what is known of who estimates (`yes` or `no`)",
                 get: |reckoning| name_of(reckoning.calibrated, &YES_OR_NO),
-                set: |reckoning, value| {
-                    reckoning.calibrated = yes_or_no(value)?;
-                    Ok(())
-                },
+                set: |reckoning, value| yes_or_no(value).map(|yes| reckoning.calibrated = yes),
             },
             Setting {
                 name: "inflated",
                 meaning: "whether run times are lengthened by what owners and other load should take (`yes` or `no`)",
                 get: |reckoning| name_of(reckoning.inflated, &YES_OR_NO),
-                set: |reckoning, value| {
-                    reckoning.inflated = yes_or_no(value)?;
-                    Ok(())
-                },
+                set: |reckoning, value| yes_or_no(value).map(|yes| reckoning.inflated = yes),
             },
             Setting {
                 name: "stacking",
@@ -77,10 +71,7 @@ impl HasSettings for Reckoning {
                 meaning: "whether each host gets the task of a job with learned limits that should make the most of its idle window, by \
                           how the host was recorded to be available (`yes` or `no`)",
                 get: |reckoning| name_of(reckoning.windows, &YES_OR_NO),
-                set: |reckoning, value| {
-                    reckoning.windows = yes_or_no(value)?;
-                    Ok(())
-                },
+                set: |reckoning, value| yes_or_no(value).map(|yes| reckoning.windows = yes),
             },
         ]
     }

@@ -114,11 +114,7 @@ const SOONEST: [Setting<Width>; 4] = [
         name: "lock",
         meaning: "whether who held out starts on just as many hosts as it held out for (`yes` or `no`)",
         get: |width| name_of(width.soonest().lock, &YES_OR_NO),
-        set: |width, value| {
-            let lock = yes_or_no(value)?;
-            width.change(|answer| answer.lock = lock);
-            Ok(())
-        },
+        set: |width, value| yes_or_no(value).map(|lock| width.change(|answer| answer.lock = lock)),
     },
     Setting {
         name: "risk",

@@ -37,10 +37,7 @@ impl HasSettings for ExclS {
             name: "sds",
             meaning: "standard deviations of the clock rates below their mean at which a host is too slow",
             get: |answer| answer.sds.to_string(),
-            set: |answer, value| {
-                answer.sds = number(value, -1e3, 1e3, "a number")?;
-                Ok(())
-            },
+            set: |answer, value| number(value, -1e3, 1e3, "a number").map(|sds| answer.sds = sds),
         }]
     }
 }

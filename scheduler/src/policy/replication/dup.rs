@@ -33,10 +33,7 @@ impl HasSettings for Dup {
                 name: "requeue",
                 meaning: Requeue::MEANING,
                 get: |answer| answer.requeue.name(),
-                set: |answer, value| {
-                    answer.requeue = Requeue::named(value)?;
-                    Ok(())
-                },
+                set: |answer, value| Requeue::named(value).map(|requeue| answer.requeue = requeue),
             },
             Setting {
                 name: "copies",

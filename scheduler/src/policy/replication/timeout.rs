@@ -33,19 +33,13 @@ impl HasSettings for Timeout {
                 name: "requeue",
                 meaning: Requeue::MEANING,
                 get: |answer| answer.requeue.name(),
-                set: |answer, value| {
-                    answer.requeue = Requeue::named(value)?;
-                    Ok(())
-                },
+                set: |answer, value| Requeue::named(value).map(|requeue| answer.requeue = requeue),
             },
             Setting {
                 name: "chain",
                 meaning: "whether copies have a timeout too (`yes` or `no`)",
                 get: |answer| name_of(answer.chain, &YES_OR_NO),
-                set: |answer, value| {
-                    answer.chain = yes_or_no(value)?;
-                    Ok(())
-                },
+                set: |answer, value| yes_or_no(value).map(|chain| answer.chain = chain),
             },
         ]
     }
