@@ -592,12 +592,7 @@ impl Scheduler {
         let lacking = hosts.saturating_sub(there);
 
         let mut others: Vec<Preemption> = others.into_values().collect();
-        if let Some(gang) = self
-            .jobs
-            .table
-            .get_mut(&id)
-            .and_then(|job| job.gang.as_mut())
-        {
+        if let Some(gang) = self.jobs.gang_mut(id) {
             gang.room = Some((there, now));
         }
         if lacking == 0 || lacking > others.len() {
@@ -605,12 +600,7 @@ impl Scheduler {
         }
 
         others.sort_by_key(|other| Reverse(other.order()));
-        if let Some(gang) = self
-            .jobs
-            .table
-            .get_mut(&id)
-            .and_then(|job| job.gang.as_mut())
-        {
+        if let Some(gang) = self.jobs.gang_mut(id) {
             // It decides anew with its present hosts, and no backfill takes them that would be
             // preempted again.
             gang.looked = None;

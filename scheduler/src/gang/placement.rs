@@ -158,12 +158,7 @@ impl Scheduler {
             }
         }
 
-        if let Some(gang) = self
-            .jobs
-            .table
-            .get_mut(&id)
-            .and_then(|job| job.gang.as_mut())
-        {
+        if let Some(gang) = self.jobs.gang_mut(id) {
             gang.lacking = None;
         }
         true
@@ -258,8 +253,7 @@ impl Scheduler {
             .get(&host)
             .and_then(|host| host.claim(takes));
         if claim.is_none() {
-            let job = self.jobs.table.get_mut(&id);
-            if let Some(gang) = job.and_then(|job| job.gang.as_mut()) {
+            if let Some(gang) = self.jobs.gang_mut(id) {
                 gang.seats.remove(&host);
             }
             return false;
@@ -427,12 +421,7 @@ impl Scheduler {
             Some(WidthChoice::Start(hosts)) => self.form(id, &free, hosts as usize, fx),
             Some(WidthChoice::Hold(holdout)) => self.hold(id, holdout, &free, fx),
             None => {
-                if let Some(gang) = self
-                    .jobs
-                    .table
-                    .get_mut(&id)
-                    .and_then(|job| job.gang.as_mut())
-                {
+                if let Some(gang) = self.jobs.gang_mut(id) {
                     gang.holdout = None;
                 }
             }

@@ -126,14 +126,15 @@ impl Jobs {
         }
     }
 
+    /// Returns this job's ranks, if it is a gang.
+    pub(crate) fn gang_mut(&mut self, id: JobId) -> Option<&mut Gang> {
+        self.table.get_mut(&id)?.gang.as_deref_mut()
+    }
+
     /// Notes that a `Begin` has not arrived at an attempt, if one was sent.
     pub(crate) fn not_heard(&mut self, attempt: AttemptId) {
         self.stir(attempt.task.job);
-        if let Some(gang) = self
-            .table
-            .get_mut(&attempt.task.job)
-            .and_then(|job| job.gang.as_mut())
-        {
+        if let Some(gang) = self.gang_mut(attempt.task.job) {
             gang.told.remove(&attempt);
         }
     }
