@@ -123,55 +123,29 @@ impl SiteRules {
     /// Names the key and the range.
     pub(super) fn check(&self) -> Result<(), String> {
         let part = |value: f64| (0.0..=1.0).contains(&value);
-        let load = |value: f64| value > 0.0 && value.is_finite();
-        let load_of = self.owner.load.as_ref();
-        let memory = self.owner.memory.as_ref();
-        let battery = self.owner.battery.as_ref();
+        let least = |key, bound: Option<AtLeast<f64>>| {
+            in_range(key, bound.is_none_or(|bound| bound.is(part)), "from 0 to 1")
+        };
+        let most = |key, bound: Option<AtMost<f64>>| {
+            in_range(key, bound.is_none_or(|bound| bound.is(part)), "from 0 to 1")
+        };
+        let load = |key, bound: Option<AtMost<f64>>| {
+            let sound = |value: f64| value > 0.0 && value.is_finite();
+            in_range(key, bound.is_none_or(|bound| bound.is(sound)), "above 0")
+        };
 
-        let least = |bound: Option<AtLeast<f64>>| bound.is_none_or(|bound| bound.is(part));
-        let most = |bound: Option<AtMost<f64>>| bound.is_none_or(|bound| bound.is(part));
-        let loads = |bound: Option<AtMost<f64>>| bound.is_none_or(|bound| bound.is(load));
-
-        for (key, sound, range) in [
-            (
-                "owner.load.busy_above",
-                loads(load_of.and_then(|load| load.busy_above)),
-                "above 0",
-            ),
-            (
-                "owner.load.free_below",
-                loads(load_of.and_then(|load| load.free_below)),
-                "above 0",
-            ),
-            (
-                "owner.memory.available_below",
-                least(memory.and_then(|memory| memory.available_below)),
-                "from 0 to 1",
-            ),
-            (
-                "owner.memory.available_above",
-                least(memory.and_then(|memory| memory.available_above)),
-                "from 0 to 1",
-            ),
-            (
-                "owner.memory.pressure_above",
-                most(memory.and_then(|memory| memory.pressure_above)),
-                "from 0 to 1",
-            ),
-            (
-                "owner.memory.pressure_below",
-                most(memory.and_then(|memory| memory.pressure_below)),
-                "from 0 to 1",
-            ),
-            (
-                "owner.battery.charge_above",
-                least(battery.and_then(|battery| battery.charge_above)),
-                "from 0 to 1",
-            ),
-        ] {
-            if !sound {
-                return Err(format!("{key} must be {range}"));
-            }
+        if let Some(bounds) = &self.owner.load {
+            load("owner.load.busy_above", bounds.busy_above)?;
+            load("owner.load.free_below", bounds.free_below)?;
+        }
+        if let Some(bounds) = &self.owner.memory {
+            least("owner.memory.available_below", bounds.available_below)?;
+            least("owner.memory.available_above", bounds.available_above)?;
+            most("owner.memory.pressure_above", bounds.pressure_above)?;
+            most("owner.memory.pressure_below", bounds.pressure_below)?;
+        }
+        if let Some(bounds) = &self.owner.battery {
+            least("owner.battery.charge_above", bounds.charge_above)?;
         }
 
         match &self.owner.hours {
@@ -236,6 +210,13 @@ impl SiteRules {
             ..rules
         }
     }
+}
+
+/// Passes a bound that is `sound`, in the range of its key.
+fn in_range(key: &str, sound: bool, range: &str) -> Result<(), String> {
+    sound
+        .then_some(())
+        .ok_or_else(|| format!("{key} must be {range}"))
 }
 
 /// Bounds a rule where there are bounds for it.
