@@ -7,11 +7,7 @@
 //! for jobs without a promise, and for results that hosts have to agree on: of those the calendar
 //! does not know who may run them.
 
-use common::HostId;
-
-use super::pri_cr::PriCr;
-use super::{Answer, PlacementView};
-use crate::policy::plan::JobPlan;
+use super::Answer;
 use crate::policy::setting::HasSettings;
 
 #[derive(Debug, Clone, Copy)]
@@ -23,14 +19,5 @@ impl Answer for ByCalendar {
     fn describe(self) -> &'static str {
         "of promised jobs the host on which the calendar has the task done first, none while that one is busy; of \
          others the fastest ready host"
-    }
-
-    fn propose(
-        self,
-        view: &impl PlacementView,
-        plan: &JobPlan,
-        fit: impl Fn(HostId) -> bool,
-    ) -> Option<HostId> {
-        PriCr.propose(view, plan, fit)
     }
 }

@@ -11,9 +11,8 @@
 //! of its next look in the plan (`declined`), and `Job::next_alarm` rings then. Where it knows nothing
 //! of tasks yet, the job is placed as under PRI-CR. Copies are chosen by [`Answer::propose`].
 
-use common::{HostId, Speed};
+use common::Speed;
 
-use super::pri_cr::PriCr;
 use super::{Answer, PlacementView};
 use crate::policy::plan::JobPlan;
 use crate::policy::setting::HasSettings;
@@ -35,15 +34,6 @@ impl Answer for Lookahead {
     fn describe(self) -> &'static str {
         "the host expected to be done soonest, failures and suspensions counted; none where a busy host will be done \
          sooner"
-    }
-
-    fn propose(
-        self,
-        view: &impl PlacementView,
-        plan: &JobPlan,
-        fit: impl Fn(HostId) -> bool,
-    ) -> Option<HostId> {
-        PriCr.propose(view, plan, fit)
     }
 
     fn objection(self, view: &impl PlacementView, plan: &JobPlan, _: Speed) -> Option<String> {

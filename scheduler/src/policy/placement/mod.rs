@@ -116,9 +116,13 @@ pub(crate) trait Answer: HasSettings + Copy {
     fn propose(
         self,
         view: &impl PlacementView,
-        plan: &JobPlan,
+        _: &JobPlan,
         fit: impl Fn(HostId) -> bool,
-    ) -> Option<HostId>;
+    ) -> Option<HostId> {
+        view.ready_by_speed()
+            .map(|(_, host)| host)
+            .find(|host| fit(*host))
+    }
 
     /// Whether [`Self::prepare`] does anything.
     fn prepares(self) -> bool {

@@ -1,10 +1,7 @@
 //! PRI-CR (Kondo et al. 2004, section 4): "hosts in the server's ready queue are prioritized by
-//! their clock rates".
+//! their clock rates". That is what [`Answer::propose`] does where an answer has none of its own.
 
-use common::HostId;
-
-use super::{Answer, PlacementView};
-use crate::policy::plan::JobPlan;
+use super::Answer;
 use crate::policy::setting::HasSettings;
 
 #[derive(Debug, Clone, Copy)]
@@ -15,16 +12,5 @@ impl HasSettings for PriCr {}
 impl Answer for PriCr {
     fn describe(self) -> &'static str {
         "the fastest ready host; of equals the one that has been ready for longest"
-    }
-
-    fn propose(
-        self,
-        view: &impl PlacementView,
-        _: &JobPlan,
-        fit: impl Fn(HostId) -> bool,
-    ) -> Option<HostId> {
-        view.ready_by_speed()
-            .map(|(_, host)| host)
-            .find(|host| fit(*host))
     }
 }

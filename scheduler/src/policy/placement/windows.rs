@@ -7,11 +7,7 @@
 //! its recorded availability (`Event::HostWindows`), and the run times from past runs of the same
 //! user and program; where either is unknown, the next task in order starts.
 
-use common::HostId;
-
-use super::pri_cr::PriCr;
-use super::{Answer, PlacementView};
-use crate::policy::plan::JobPlan;
+use super::Answer;
 use crate::policy::setting::HasSettings;
 
 #[derive(Debug, Clone, Copy)]
@@ -23,15 +19,6 @@ impl Answer for FillWindows {
     fn describe(self) -> &'static str {
         "the fastest ready host; there the waiting task that should make the most of the time for which the host was \
          recorded to stay idle"
-    }
-
-    fn propose(
-        self,
-        view: &impl PlacementView,
-        plan: &JobPlan,
-        fit: impl Fn(HostId) -> bool,
-    ) -> Option<HostId> {
-        PriCr.propose(view, plan, fit)
     }
 
     fn fills_windows(self) -> bool {
