@@ -298,12 +298,27 @@ pub struct OutputFile {
 }
 
 impl Completion {
+    /// Makes the report of an attempt that left nothing and took no time.
+    pub fn bare(attempt: AttemptId, outcome: Outcome) -> Self {
+        Self {
+            attempt,
+            outcome,
+            ran: Span::ZERO,
+            suspended: Span::ZERO,
+            cpu: Span::ZERO,
+            stdout: Stream::default(),
+            stderr: Stream::default(),
+            outputs: Vec::new(),
+            warnings: Vec::new(),
+            confined: None,
+        }
+    }
+
     /// Returns every blob that the master must store before it can accept the completion.
     pub fn blobs(&self) -> impl Iterator<Item = BlobRef> + '_ {
-        let streams = [&self.stdout, &self.stderr]
-            .into_iter()
-            .filter_map(|s| s.content.blob());
-        streams.chain(self.outputs.iter().map(|o| o.blob))
+        let streams = [&self.stdout, &self.stderr].into_iter();
+        let contents = streams.filter_map(|s| s.content.blob());
+        contents.chain(self.outputs.iter().map(|o| o.blob))
     }
 }
 

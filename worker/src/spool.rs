@@ -19,7 +19,6 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use common::attempt::Stream;
 use common::content::BlobHash;
 use common::wire::worker::Delivery;
 use common::{AttemptId, Completion, Outcome, Span, Time};
@@ -393,18 +392,7 @@ fn damaged_before_next(bytes: &[u8]) -> Option<usize> {
 /// Makes what is delivered in place of a completion that cannot be read.
 fn lost(attempt: AttemptId, error: &io::Error) -> Completion {
     let why = format!("its record in the worker's spool: {error}");
-    Completion {
-        attempt,
-        outcome: Outcome::ResultLost(why),
-        ran: Span::ZERO,
-        suspended: Span::ZERO,
-        cpu: Span::ZERO,
-        stdout: Stream::default(),
-        stderr: Stream::default(),
-        outputs: Vec::new(),
-        warnings: Vec::new(),
-        confined: None,
-    }
+    Completion::bare(attempt, Outcome::ResultLost(why))
 }
 
 /// Puts `dir` aside if its log begins with a whole record that this program cannot read: another version of it has left

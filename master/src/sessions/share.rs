@@ -436,7 +436,6 @@ enum SourceLook {
 
 #[cfg(test)]
 mod tests {
-    use common::attempt::Stream;
     use common::wire::peer::SharingOffer;
     use common::wire::worker::Delivery;
     use common::{AttemptId, Completion, Incarnation, JobId, Outcome, TaskId};
@@ -466,16 +465,8 @@ mod tests {
         };
         let delivered = |ran| {
             let completion = Completion {
-                attempt,
-                outcome: Outcome::Stopped,
                 ran,
-                suspended: Span::ZERO,
-                cpu: Span::ZERO,
-                stdout: Stream::default(),
-                stderr: Stream::default(),
-                outputs: Vec::new(),
-                warnings: Vec::new(),
-                confined: None,
+                ..Completion::bare(attempt, Outcome::Stopped)
             };
             let ago = Span::ZERO;
             ToMaster::Delivered(vec![Delivery { completion, ago }])

@@ -588,16 +588,8 @@ mod tests {
         };
         Delivery {
             completion: Completion {
-                attempt,
-                outcome: Outcome::Succeeded,
                 ran: Span::from_secs(1),
-                suspended: Span::ZERO,
-                cpu: Span::ZERO,
-                stdout: common::attempt::Stream::default(),
-                stderr: common::attempt::Stream::default(),
-                outputs: Vec::new(),
-                warnings: Vec::new(),
-                confined: None,
+                ..Completion::bare(attempt, Outcome::Succeeded)
             },
             ago: Span::ZERO,
         }

@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 
-use common::attempt::OutputFile;
+use common::attempt::{OutputFile, Stream};
 use common::{Content, Incarnation, JobId, TaskId};
 
 use super::*;
@@ -18,19 +18,14 @@ fn attempt(index: u32) -> AttemptId {
 
 fn completion(index: u32, outputs: Vec<OutputFile>) -> Completion {
     Completion {
-        attempt: attempt(index),
-        outcome: Outcome::Exited(index as i32),
         ran: Span(5),
-        suspended: Span::ZERO,
         cpu: Span(3),
         stdout: Stream {
             content: Content::Inline(vec![7; index as usize]),
             dropped: 0,
         },
-        stderr: Stream::default(),
         outputs,
-        warnings: Vec::new(),
-        confined: None,
+        ..Completion::bare(attempt(index), Outcome::Exited(index as i32))
     }
 }
 

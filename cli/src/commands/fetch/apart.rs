@@ -35,7 +35,7 @@ impl Unpacked {
     }
 }
 
-/// What came of the archives of a fetch.
+/// The unpacked archives of a fetch.
 pub(super) struct UnpackedArchives {
     /// The entries that were made of each archive, by its path.
     pub(super) parts: BTreeMap<PathBuf, UnpackedEntries>,

@@ -1,4 +1,4 @@
-//! What is explained and predicted of jobs for whose results there may be too few owners.
+//! Explanations and predictions of jobs for whose results there may be too few owners.
 
 use super::*;
 

@@ -1,7 +1,6 @@
 //! Hosts that pass inputs on, and mean it ill: sources that lie, stall, vanish or are somebody
 //! else, and fetchers whose ticket or certificate is not theirs.
 
-use common::attempt::Stream;
 use common::host::{HostFacts, OwnerState};
 use common::wire::Versions;
 use common::wire::peer::{PeerSource, SharingOffer};
@@ -398,18 +397,7 @@ fn who_has_broken_off_a_fetch_keeps_no_place_at_its_source() {
         .grid
         .deskgrid(["job", "cancel", &job])
         .expect_code(0);
-    let stopped = Completion {
-        attempt,
-        outcome: Outcome::Stopped,
-        ran: Span::ZERO,
-        suspended: Span::ZERO,
-        cpu: Span::ZERO,
-        stdout: Stream::default(),
-        stderr: Stream::default(),
-        outputs: Vec::new(),
-        warnings: Vec::new(),
-        confined: None,
-    };
+    let stopped = Completion::bare(attempt, Outcome::Stopped);
     let delivered = ToMaster::Delivered(vec![Delivery {
         completion: stopped,
         ago: Span::ZERO,
