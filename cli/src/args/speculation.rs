@@ -11,7 +11,9 @@ Examples:
   deskgrid submit --disclose --array 1-50 --input ./try -- ./try %{TASK_ID}
   deskgrid request last.1 --wait            # the first result, once it is there
   deskgrid request last.2-5                 # four more are needed
-  deskgrid job cancel last --unrequested    # none of the others is needed";
+  deskgrid job cancel last --unrequested    # none of the others is needed
+
+By default unrequested tasks behind the last requested one start before those in front of it.";
 
 /// The flags of `deskgrid request`.
 #[derive(Debug, Args)]

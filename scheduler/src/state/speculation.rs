@@ -531,6 +531,22 @@ impl Job {
         }
     }
 
+    /// Returns those of these waiting tasks that nobody has requested although a later one was, with the
+    /// reason why they start last; `None` where there are none, or no later task.
+    pub(crate) fn passed_over(&self, waiting: &IdSet) -> Option<(String, IdSet)> {
+        let speculation = self.speculation.as_deref()?;
+        let last = speculation.expected().checked_sub(1)?;
+        speculation.ids.first_beyond(last + 1, &IdSet::new())?;
+
+        let tasks = self.split(waiting).1;
+        let tasks = tasks.intersection(&IdSet::from_range(0, last));
+        let why = format!(
+            "nobody has requested it, but task {last} behind it: unrequested tasks after that one are expected to be \
+             needed first"
+        );
+        (!tasks.is_empty()).then_some((why, tasks))
+    }
+
     /// Notes a request for these tasks. Returns those that were not requested before, and whether
     /// it is not the job's first request.
     pub(crate) fn request(&mut self, tasks: Option<&IdSet>, place: u64) -> Option<(IdSet, bool)> {

@@ -178,6 +178,7 @@ impl Scheduler {
             tasks.push((why, waiting));
         }
 
+        tasks.extend(job.passed_over(&job_waiting));
         tasks.extend(self.made_room(job));
         let compared = job.compared_now();
         if !compared.is_empty() {

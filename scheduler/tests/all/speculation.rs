@@ -117,6 +117,32 @@ fn disclosed_tasks_before_a_requested_one_go_by_index_or_last_where_need_counts(
 }
 
 #[test]
+fn tasks_before_a_requested_one_that_start_last_are_explained_as_passed_over() {
+    let passed_over = |world: &World, job| {
+        let why = world.scheduler.explain(job).expect("it is there");
+        let mut tasks = why.tasks.into_iter();
+        tasks.find(|(why, _)| why.contains("expected to be needed first"))
+    };
+    for (policy, requested, explained) in [
+        ("FCFSxNEED", 4, true),
+        ("FCFSxFCFS", 4, false),
+        ("INTERACTIVE-FCFS", 4, false),
+        ("FCFSxNEED", 6, false),
+    ] {
+        let mut world = world();
+        let job = world.job(6).policy(policy).disclosed().submit();
+        assert_eq!(passed_over(&world, job), None, "{policy}");
+        request(&mut world, job, [1, requested]);
+        let found = passed_over(&world, job);
+        assert_eq!(found.is_some(), explained, "{policy}");
+        if let Some((why, tasks)) = found {
+            assert!(why.contains("but task 4 behind it"), "{why}");
+            assert_eq!(tasks, IdSet::from_range(2, 3));
+        }
+    }
+}
+
+#[test]
 fn a_request_takes_the_place_of_the_disclosed_task_that_loses_least() {
     let mut world = world();
     let job = world.job(4).policy("FCFSxFCFS").disclosed().submit();
