@@ -84,7 +84,7 @@ pub struct RunningAttempt {
     pub reason: Option<String>,
     /// The start of the present suspension, if it is suspended.
     pub suspended_since: Option<Time>,
-    /// The run time as last reported.
+    /// The run time so far, as far as is known.
     pub ran: Span,
     /// The time suspended, the present suspension included.
     pub suspended: Span,
@@ -238,7 +238,7 @@ fn live_attempt(live: &scheduler::LiveAttempt, now: Time) -> RunningAttempt {
         state,
         reason,
         suspended_since: live.suspended_since,
-        ran: live.ran,
+        ran: live.ran_by(now),
         suspended,
         progress: live.progress,
         words: None,

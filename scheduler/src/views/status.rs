@@ -61,6 +61,10 @@ pub struct LiveAttempt {
     pub phase: Phase,
     /// The run time in its host's last report, without suspensions.
     pub ran: Span,
+    /// The time of that report, if the attempt runs on since.
+    pub running_since: Option<Time>,
+    /// The time at which its host's connection was lost, if it is lost now.
+    pub parted: Option<Time>,
     /// The time suspended before `suspended_since`, as reported in this incarnation.
     pub suspended: Span,
     /// The begin of its suspension, if it is suspended.
@@ -72,6 +76,16 @@ pub struct LiveAttempt {
     pub assigned: Time,
     /// Whether it was started while another attempt was live.
     pub duplicate: bool,
+}
+
+impl LiveAttempt {
+    /// Returns the run time at `now`: as reported, and while the attempt runs the time since then, as far as its
+    /// host was connected.
+    pub fn ran_by(&self, now: Time) -> Span {
+        let until = self.parted.map_or(now, |parted| parted.min(now));
+        let since = self.running_since.map(|since| until.since(since));
+        self.ran + since.unwrap_or(Span::ZERO)
+    }
 }
 
 impl Scheduler {
@@ -156,7 +170,9 @@ impl Scheduler {
 
     fn live<'a>(&'a self, record: &'a TaskRecord) -> impl Iterator<Item = LiveAttempt> + 'a {
         record.live.iter().filter_map(|copy| {
-            let load = self.hosts.table.get(&copy.host)?.books.get(&copy.attempt)?;
+            let on = self.hosts.table.get(&copy.host)?;
+            let load = on.books.get(&copy.attempt)?;
+            let running_since = load.noted.filter(|_| load.phase == Phase::Running);
             let attempt = copy.attempt;
             let host = copy.host;
             let phase = load.phase;
@@ -172,6 +188,8 @@ impl Scheduler {
                 host,
                 phase,
                 ran,
+                running_since,
+                parted: on.parted,
                 suspended,
                 suspended_since,
                 progress,

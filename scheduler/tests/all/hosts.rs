@@ -525,6 +525,38 @@ fn suspended_time_is_counted_over_all_suspensions() {
 }
 
 #[test]
+fn a_run_time_goes_on_between_reports_while_the_attempt_runs_and_its_host_is_connected() {
+    let mut w = World::new();
+    w.job(1).policy("FCFS").submit();
+
+    let host = w.host(1).joins();
+    let task = w.attempt_on(host).task;
+    let ran = |w: &World| w.scheduler.task_attempts(task)[0].ran_by(w.now);
+    let report = |w: &mut World, phase, ran| {
+        let mut held = w.held(host);
+        held[0].phase = phase;
+        held[0].ran = ran;
+        w.send(Event::AttemptsMoved { host, held });
+    };
+    w.pass(s(10));
+    assert_eq!(ran(&w), s(0), "it has not begun");
+
+    report(&mut w, Phase::Running, s(0));
+    w.pass(s(20));
+    assert_eq!(ran(&w), s(20));
+
+    report(&mut w, Phase::Suspended(YieldReason::Busy), s(21));
+    w.pass(s(30));
+    assert_eq!(ran(&w), s(21), "it stands still");
+
+    report(&mut w, Phase::Running, s(21));
+    w.pass(s(5));
+    w.parts(host);
+    w.pass(s(30));
+    assert_eq!(ran(&w), s(26), "nobody knows more");
+}
+
+#[test]
 fn a_host_tells_how_likely_an_hour_without_its_owner_is() {
     let mut w = World::new();
     let (calm, busy) = (w.host(1).joins(), w.host(2).joins());
