@@ -386,6 +386,18 @@ impl AttemptView {
         };
         self.state == AttemptState::Finished && believed
     }
+
+    /// Returns the run time in words: an upper bound if it was started and its host never told, and `None` if
+    /// it was not, as far as is known.
+    pub fn run_in_words(&self) -> Option<String> {
+        match (self.ran, self.started, self.finished) {
+            (Span::ZERO, None, _) => None,
+            (Span::ZERO, Some(started), Some(finished)) if finished > started => {
+                Some(format!("up to {}", finished.since(started)))
+            }
+            (ran, ..) => Some(ran.to_string()),
+        }
+    }
 }
 
 /// The words in the reason of an attempt whose result counts after a comparison.
@@ -706,6 +718,32 @@ mod tests {
         failed.attempts[0].belief = Some(Belief::Open);
         failed.attempts[1].exit_code = Some(1);
         assert!(!failed.is_unconfirmed(), "the failure is what it left");
+    }
+
+    #[test]
+    fn an_attempt_of_unknown_run_time_is_not_shown_as_zero() {
+        let silent = AttemptView {
+            started: Some(Time(1_000_000)),
+            finished: Some(Time(13_000_000)),
+            ..task(TaskState::Cancelled, &[AttemptState::Killed])
+                .attempts
+                .remove(0)
+        };
+        assert_eq!(silent.run_in_words().as_deref(), Some("up to 12.0s"));
+
+        let said = AttemptView {
+            ran: Span::from_secs(3),
+            ..silent.clone()
+        };
+        assert_eq!(said.run_in_words().as_deref(), Some("3.0s"));
+
+        // It is on its way to a host that is to confirm the result of another.
+        let never_started = AttemptView {
+            started: None,
+            finished: None,
+            ..silent
+        };
+        assert_eq!(never_started.run_in_words(), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use common::selector::Selector;
 use common::text::printable;
-use common::view::{JobView, TaskState, TaskView};
+use common::view::{AttemptView, JobView, TaskState, TaskView};
 use common::{JobId, TaskId};
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -247,7 +247,7 @@ fn task_row(task: &TaskView) -> Markup {
             }
             td { @if let Some(attempt) = main { (host_link(&attempt.host)) } }
             td.number { (task.attempts.len()) }
-            td.number { @if let Some(attempt) = main { (attempt.ran) } }
+            td.number { @if let Some(ran) = main.and_then(AttemptView::run_in_words) { (ran) } }
             td.why { @if let Some(why) = why { (printable(why)) } }
         }
     }

@@ -6,7 +6,7 @@ use common::text::plural;
 use common::text::printable;
 use common::units::Bytes;
 use common::view::{AttemptView, TaskState, TaskView};
-use common::{IdSet, Span, TaskId, Time};
+use common::{IdSet, TaskId, Time};
 
 use super::Context;
 use crate::args::TaskCommand;
@@ -142,7 +142,7 @@ fn row(task: &TaskView) -> [String; 9] {
         .to_owned(),
         task.attempts.len().to_string(),
         of_main(|attempt| Some(attempt.host.clone())),
-        of_main(|attempt| attempt.started.map(|_| attempt.ran.to_string())),
+        of_main(AttemptView::run_in_words),
         of_main(|attempt| attempt.exit_code.map(|code| code.to_string())),
         task.item.clone().unwrap_or_default(),
         why.unwrap_or_default(),
@@ -213,7 +213,7 @@ pub(super) fn describe(task: &TaskView, color: bool) -> String {
             attempt.host.clone(),
             attempt.state.to_string(),
             when::relative(attempt.assigned, now),
-            ran(attempt),
+            attempt.run_in_words().unwrap_or_default(),
             attempt.cpu.to_string(),
             attempt.suspended.to_string(),
             attempt
@@ -230,16 +230,6 @@ pub(super) fn describe(task: &TaskView, color: bool) -> String {
         .filter_map(|attempt| states(attempt, now))
         .collect();
     format!("{head}\n{}{states}", rows.text("it has had no attempt yet"))
-}
-
-/// Formats the run time of an attempt; an upper bound if it was started and its host never told.
-fn ran(attempt: &AttemptView) -> String {
-    match (attempt.ran, attempt.started, attempt.finished) {
-        (Span::ZERO, Some(started), Some(finished)) if finished > started => {
-            format!("up to {}", finished.since(started))
-        }
-        (ran, ..) => ran.to_string(),
-    }
 }
 
 /// Describes the progress of an attempt, the suspension of it, the checkpoint it started from, the newest one and its
@@ -277,53 +267,4 @@ fn states(attempt: &AttemptView, now: Time) -> Option<String> {
         .collect();
 
     (!all.is_empty()).then(|| format!("{} {}\n", attempt.attempt, all.join("; ")))
-}
-
-#[cfg(test)]
-mod tests {
-    use common::view::AttemptState;
-    use common::{AttemptId, Incarnation, JobId};
-
-    use super::*;
-
-    #[test]
-    fn an_attempt_of_unknown_run_time_is_not_shown_as_zero() {
-        let silent = AttemptView {
-            attempt: AttemptId {
-                task: TaskId::new(JobId(1), 1),
-                number: 1,
-                incarnation: Incarnation(1),
-            },
-            host: "h1".to_owned(),
-            state: AttemptState::Killed,
-            duplicate: false,
-            assigned: Time(0),
-            started: Some(Time(1_000_000)),
-            finished: Some(Time(13_000_000)),
-            ran: Span::ZERO,
-            cpu: Span::ZERO,
-            suspended: Span::ZERO,
-            suspended_since: None,
-            exit_code: None,
-            reason: None,
-            started_from: None,
-            saved: None,
-            checkpoint_problem: None,
-            belief: None,
-            progress: None,
-            words: None,
-        };
-        assert_eq!(ran(&silent), "up to 12.0s");
-
-        let said = AttemptView {
-            ran: Span::from_secs(3),
-            ..silent.clone()
-        };
-        assert_eq!(ran(&said), "3.0s");
-        let never_started = AttemptView {
-            started: None,
-            ..silent
-        };
-        assert_eq!(ran(&never_started), "0s");
-    }
 }

@@ -5,7 +5,7 @@
 //! fewer where too many are.
 
 use common::selector::{Selector, parse_ids};
-use common::view::{TaskState, TaskView};
+use common::view::{AttemptView, TaskState, TaskView};
 use common::wire::client::Request;
 use common::{IdSet, JobId};
 use ratatui::text::Line;
@@ -333,7 +333,7 @@ pub(super) fn row(task: &TaskView, theme: Theme) -> Vec<Line<'static>> {
         Line::raw(progress.map_or_else(String::new, |part| format!("{:.0} %", 100.0 * part))),
         theme.text(main.map_or("", |attempt| &attempt.host), Tone::Plain),
         Line::raw(task.attempts.len().to_string()),
-        Line::raw(main.map_or_else(String::new, |attempt| attempt.ran.to_string())),
+        Line::raw(main.and_then(AttemptView::run_in_words).unwrap_or_default()),
         theme.text(task.item.as_deref().unwrap_or_default(), Tone::Plain),
         theme.text(why.unwrap_or_default(), Tone::Quiet),
     ]
