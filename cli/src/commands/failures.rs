@@ -4,10 +4,11 @@
 use api::failures::{MOST_TASKS, causes, last_lines, states_that_tell};
 use common::selector::Selector;
 use common::text::{plural, printable};
-use common::view::JobView;
+use common::view::{JobView, WorkView};
 use common::{IdSet, TaskId};
 
 use super::cat;
+use super::work::on_missing_program;
 use crate::args::job::StreamName;
 use crate::failure::Failure;
 use crate::output::json::FailureCause;
@@ -48,8 +49,8 @@ async fn written(session: &Session, task: TaskId) -> Result<Vec<String>, Failure
     Ok(last_lines(&bytes))
 }
 
-/// Describes the causes in text, to stand before a job's facts; empty if there are none.
-pub(super) fn in_words(job: &JobView, causes: &[FailureCause]) -> String {
+/// Describes the causes in text, to stand before the facts of a job of this work; empty if there are none.
+pub(super) fn in_words(job: &JobView, causes: &[FailureCause], work: Option<&WorkView>) -> String {
     if job.tasks.failed > MOST_TASKS {
         return format!(
             "{} tasks failed; deskgrid task list {} --state failed shows why\n\n",
@@ -90,6 +91,9 @@ pub(super) fn in_words(job: &JobView, causes: &[FailureCause]) -> String {
         );
         for line in stderr {
             text += &format!("    {}\n", printable(line));
+        }
+        if let Some(more) = work.and_then(|work| on_missing_program(cause, work)) {
+            text += &format!("    {more}\n");
         }
     }
 

@@ -220,7 +220,8 @@ async fn info(context: &Context, session: &Session, jobs: JobSelection) -> Resul
     {
         let failures = failures::of(session, job).await?;
         let work = session.work(job.job).await?;
-        let text = || failures::in_words(job, &failures) + &describe(job, work.as_ref());
+        let text =
+            || failures::in_words(job, &failures, work.as_ref()) + &describe(job, work.as_ref());
         let shown = json::JobInfo(job, work.as_ref(), &failures);
         return context.out.show(&Json(&shown), text, || ids(&found));
     }

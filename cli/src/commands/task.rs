@@ -5,10 +5,11 @@ use common::selector::Selector;
 use common::text::plural;
 use common::text::printable;
 use common::units::Bytes;
-use common::view::{AttemptView, TaskState, TaskView};
+use common::view::{AttemptState, AttemptView, TaskState, TaskView};
 use common::{IdSet, TaskId, Time};
 
 use super::Context;
+use super::work::on_missing_program;
 use crate::args::TaskCommand;
 use crate::args::value::{OneJob, OneTask};
 use crate::failure::{Exit, Failure};
@@ -169,10 +170,21 @@ async fn info(context: &Context, session: &Session, task: OneTask) -> Result<(),
             )
         })?;
 
+    let failed = |attempt: &&AttemptView| attempt.state == AttemptState::Failed;
+    let failed = view.attempts.iter().rfind(failed);
+    let hint = match failed.and_then(|attempt| attempt.reason.as_deref()) {
+        Some(why) => {
+            let work = session.work(task.job).await?;
+            work.and_then(|work| on_missing_program(why, &work))
+        }
+        None => None,
+    };
+    let hint = hint.map_or_else(String::new, |hint| hint + "\n");
+
     let color = context.out.color();
     context.out.show(
         &Json(&view),
-        || describe(&view, color),
+        || describe(&view, color) + &hint,
         || vec![task.to_string()],
     )
 }

@@ -4,6 +4,9 @@ use common::job::{Compare, Rules};
 use common::text::printable;
 use common::view::WorkView;
 
+/// The number of inputs that are named where a program is missing.
+const SHOWN_INPUTS: usize = 5;
+
 /// Returns the command as one would type it; `None` where tasks run nothing.
 pub(super) fn command(work: &WorkView) -> Option<String> {
     let words: Vec<String> = work.command.iter().map(|word| quoted(word)).collect();
@@ -25,6 +28,32 @@ pub(super) fn files(work: &WorkView) -> Option<String> {
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// Says more of a task that ended in this way since its program was not there or may not be executed; `None` of
+/// any other end.
+pub(super) fn on_missing_program(end: &str, work: &WorkView) -> Option<String> {
+    let ended = |code: &str| end.contains(&format!("ended with exit code {code}"));
+    let by_shell = if ended("126") {
+        "a shell ends so where a file may not be executed (chmod +x before you submit it); "
+    } else if ended("127") {
+        "a shell ends so where it finds no such program (an input is called as ./NAME); "
+    } else if end.contains("not found in PATH") || end.contains("does not exist below the attempt")
+    {
+        ""
+    } else {
+        return None;
+    };
+
+    let names = work.inputs.iter().take(SHOWN_INPUTS);
+    let names: Vec<String> = names.map(|name| quoted(name)).collect();
+    let has = match work.inputs.len().saturating_sub(SHOWN_INPUTS) {
+        0 if names.is_empty() => "no inputs: submit --input FILE places one there".to_owned(),
+        0 => names.join(", "),
+        _ if work.cut > 0 => format!("{} (and more)", names.join(", ")),
+        more => format!("{} (and {more} more)", names.join(", ")),
+    };
+    Some(format!("{by_shell}the task's directory has: {has}"))
 }
 
 /// Returns the settings that are not the usual ones, as options of `submit`; `None` where all are.
@@ -105,6 +134,31 @@ mod tests {
         assert_eq!(judged, "--quorum 3 --compare program");
         let close = said(2, true, "float:1e-6").unwrap();
         assert_eq!(close, "--quorum 2 --adaptive --compare float:1e-6");
+    }
+
+    #[test]
+    fn a_missing_program_is_set_beside_the_inputs_that_are_there() {
+        let work = |inputs: u32, cut| WorkView {
+            inputs: (1..=inputs).map(|input| format!("in{input}")).collect(),
+            cut,
+            ..WorkView::empty(Rules::default())
+        };
+        let said = |end: &str, work: WorkView| on_missing_program(end, &work).unwrap_or_default();
+
+        let nowhere = "could not be started: program `x` not found in PATH (/bin)";
+        let two = "the task's directory has: in1, in2";
+        assert_eq!(said(nowhere, work(2, 3)), two);
+        assert!(said(nowhere, work(8, 0)).ends_with("in5 (and 3 more)"));
+        assert!(said(nowhere, work(8, 1)).ends_with("in5 (and more)"));
+        assert!(said(nowhere, work(0, 0)).contains("has: no inputs"));
+
+        let by_shell = said("ended with exit code 127", work(2, 0));
+        assert!(
+            by_shell.contains("./NAME") && by_shell.ends_with(two),
+            "{by_shell}"
+        );
+        assert!(said("ended with exit code 126", work(2, 0)).contains("chmod +x"));
+        assert_eq!(said("ended with exit code 12", work(2, 0)), "");
     }
 
     #[test]

@@ -52,6 +52,29 @@ fn a_failing_task_is_tried_again_as_often_as_it_may_be() {
 }
 
 #[test]
+fn a_task_whose_program_is_not_found_is_told_which_inputs_it_has() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    let tool = grid.file("tool.sh", "true");
+    let tool = tool.to_str().expect("UTF-8");
+
+    let by_shell = ["sh", "-c", "no-such-program"];
+    for (job, command) in [("1", &by_shell[2..]), ("2", &by_shell[..])] {
+        let start = ["submit", "--retries", "0", "--wait", "--input", tool, "--"];
+        let words = [&start[..], command].concat();
+        grid.deskgrid(words).expect_code(3);
+        let task = format!("{job}.1");
+        for shown in [["job", "info", job], ["task", "info", &task]] {
+            let text = grid.deskgrid(shown).expect_code(0).stdout;
+            assert!(
+                text.contains("the task's directory has: tool.sh\n"),
+                "{text}"
+            );
+        }
+    }
+}
+
+#[test]
 fn job_info_shows_what_the_tasks_run_and_the_settings_that_are_not_usual() {
     let grid = Grid::start();
     let data = grid.file("data.txt", "1");

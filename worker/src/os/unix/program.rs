@@ -68,8 +68,13 @@ pub(in crate::os) fn find(launch: &Launch, dir: &Path) -> Result<PathBuf, String
     };
     candidates.into_iter().find(may_run).ok_or_else(|| {
         let path = search_path(launch);
-        let hint = if dir.join(name).exists() {
+        let input = dir.join(name);
+        let hint = if may_run(&input) {
             format!("; to run the input of that name, say `./{name}`")
+        } else if input.is_file() {
+            format!(
+                "; to run the input of that name, mark it executable (chmod +x) and say `./{name}`"
+            )
         } else {
             String::new()
         };
@@ -157,7 +162,9 @@ fn explain(launch: &Launch, dir: &Path, program: &Path, error: &io::Error) -> St
             out_of_sight(launch)
         }
         io::ErrorKind::PermissionDenied => {
-            format!("program `{name}` may not be executed: is the input marked executable?")
+            format!(
+                "program `{name}` may not be executed: mark an input executable (chmod +x) before you submit it"
+            )
         }
         _ if error.raw_os_error() == Some(libc::ENOEXEC) => {
             format!("program `{name}` is not a program of this system and has no `#!` line")
