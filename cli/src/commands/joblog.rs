@@ -2,9 +2,11 @@
 //! first nine columns are those of GNU parallel's joblog, so that tools for one read the other.
 
 use common::selector::Selector;
-use common::view::{AttemptView, TaskView};
+use common::template::TemplateValues;
+use common::view::{AttemptView, TaskView, WorkView};
 use common::{AttemptId, Time};
 
+use super::work::command_of;
 use super::{Context, task};
 use crate::args::OutputMode;
 use crate::args::value::OneJob;
@@ -22,13 +24,14 @@ pub(super) async fn run(context: &Context, session: &Session, job: OneJob) -> Re
         return task::show(context, pages).await;
     }
 
+    let work = session.work(job.job).await?;
     let mut all: Vec<AttemptLine> = Vec::new();
     loop {
         let page = pages.next().await?;
         if page.is_empty() {
             break;
         }
-        all.extend(rows(&page, &job.name));
+        all.extend(rows(&page, &job.name, work.as_ref()));
     }
     all.sort_unstable();
     let attempts = || all.iter().map(|(_, id, _)| id.to_string()).collect();
@@ -38,11 +41,21 @@ pub(super) async fn run(context: &Context, session: &Session, job: OneJob) -> Re
 /// An attempt with the time at which it was assigned, by which rows are sorted, and its row without the number.
 type AttemptLine = (Time, AttemptId, String);
 
-fn rows(tasks: &[TaskView], name: &str) -> impl Iterator<Item = AttemptLine> {
+fn rows(
+    tasks: &[TaskView],
+    name: &str,
+    work: Option<&WorkView>,
+) -> impl Iterator<Item = AttemptLine> {
     let all = tasks
         .iter()
         .flat_map(|task| task.attempts.iter().map(move |a| (task, a)));
-    all.map(move |(task, attempt)| (attempt.assigned, attempt.attempt, row(task, attempt, name)))
+
+    all.map(move |(task, attempt)| {
+        let command = work.and_then(|work| command_line(task, attempt, work));
+        let command = command.or_else(|| task.item.clone());
+        let row = row(task, attempt, command.unwrap_or_else(|| name.to_owned()));
+        (attempt.assigned, attempt.attempt, row)
+    })
 }
 
 /// Returns the headings and the rows, which are sorted, with their numbers.
@@ -53,7 +66,19 @@ fn text(rows: &[AttemptLine]) -> String {
     format!("{HEADINGS}\n") + &lines.collect::<String>()
 }
 
-fn row(task: &TaskView, attempt: &AttemptView, name: &str) -> String {
+/// Returns the command of an attempt as one would type it; `None` where its task runs nothing.
+fn command_line(task: &TaskView, attempt: &AttemptView, work: &WorkView) -> Option<String> {
+    let values = TemplateValues {
+        attempt: attempt.attempt,
+        host: &attempt.host,
+        platform: "",
+        item: task.item.as_deref().unwrap_or_default(),
+        width: None,
+    };
+    command_of(work, &values)
+}
+
+fn row(task: &TaskView, attempt: &AttemptView, command: String) -> String {
     let start = attempt.started.unwrap_or(attempt.assigned);
     let exit = attempt.exit_code.map_or_else(
         || if attempt.state.live() { "" } else { "-1" }.to_owned(),
@@ -68,7 +93,7 @@ fn row(task: &TaskView, attempt: &AttemptView, name: &str) -> String {
         "0".to_owned(),
         exit,
         signal(attempt).unwrap_or("0").to_owned(),
-        task.item.clone().unwrap_or_else(|| name.to_owned()),
+        command,
         task.task.to_string(),
         attempt.attempt.number.to_string(),
         attempt.state.to_string(),
@@ -92,6 +117,7 @@ fn signal(attempt: &AttemptView) -> Option<&str> {
 mod tests {
     use super::*;
     use common::attempt::Outcome;
+    use common::job::Rules;
     use common::view::{AttemptState, TaskState};
     use common::{Incarnation, JobId, Span, TaskId};
 
@@ -139,9 +165,13 @@ mod tests {
             attempts,
             speculation: None,
         };
-        let mut rows: Vec<AttemptLine> = rows(&[view], "render").collect();
-        rows.sort_unstable();
-        let text = text(&rows);
+        let sorted = |work: Option<&WorkView>| {
+            let tasks = [view.clone()];
+            let mut rows: Vec<AttemptLine> = rows(&tasks, "render", work).collect();
+            rows.sort_unstable();
+            text(&rows)
+        };
+        let text = sorted(None);
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[0].split('\t').take(9).last(), Some("Command"));
 
@@ -150,5 +180,15 @@ mod tests {
             "1\tdesk-1\t5.500\t1.250\t0\t0\t0\t0\trender\t7.3\t1\tfinished\t0.000\t1.000\tfirst attempt"
         );
         assert!(lines[2].contains("\t-1\t11\trender\t7.3\t2\tfailed\t") && lines.len() == 3);
+
+        let words = ["./draw", "%{HOST}", "part %{TASK_ID}", "%{RANK}"];
+        let work = WorkView {
+            command: words.map(str::to_owned).to_vec(),
+            stdin: Some("in-%{TASK_ID}".into()),
+            ..WorkView::empty(Rules::default())
+        };
+        let line = "\t./draw desk-1 'part 3' %{RANK} < in-3\t7.3\t1\t";
+        let text = sorted(Some(&work));
+        assert!(text.contains(line), "{text}");
     }
 }

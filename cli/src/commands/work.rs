@@ -1,17 +1,34 @@
 //! Describes what a job's tasks run, for `deskgrid job info`.
 
 use common::job::{Compare, Rules};
+use common::template::{Template, TemplateValues};
 use common::text::printable;
 use common::view::WorkView;
 
 /// The number of inputs that are named where a program is missing.
 const SHOWN_INPUTS: usize = 5;
+/// The placeholders whose values no view has.
+const UNKNOWN: [&str; 3] = ["PLATFORM", "RANK", "WIDTH"];
 
 /// Returns the command as one would type it; `None` where tasks run nothing.
 pub(super) fn command(work: &WorkView) -> Option<String> {
-    let words: Vec<String> = work.command.iter().map(|word| quoted(word)).collect();
+    typed(work, str::to_owned)
+}
+
+/// Returns the command of one attempt. A word stays as it was submitted if a client does not know all of its
+/// placeholders.
+pub(super) fn command_of(work: &WorkView, values: &TemplateValues<'_>) -> Option<String> {
+    typed(work, |word| match word.parse::<Template>() {
+        Ok(word) if !UNKNOWN.iter().any(|name| word.mentions(name)) => word.expand(values),
+        _ => word.to_owned(),
+    })
+}
+
+fn typed(work: &WorkView, shown: impl Fn(&str) -> String) -> Option<String> {
+    let words = work.command.iter().map(|word| quoted(&shown(word)));
+    let words: Vec<String> = words.collect();
     let stdin = work.stdin.as_ref();
-    let stdin = stdin.map_or_else(String::new, |name| format!(" < {}", quoted(name)));
+    let stdin = stdin.map_or_else(String::new, |name| format!(" < {}", quoted(&shown(name))));
     (!words.is_empty()).then(|| words.join(" ") + &stdin)
 }
 
