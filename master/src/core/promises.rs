@@ -97,7 +97,8 @@ impl Core {
             Refused::NoHost if let Some(few) = self.too_few_owners(quorum) => (
                 RefusalCode::NotAdmitted,
                 few,
-                "ask again once hosts of more owners take work: deskgrid host list",
+                "ask again once hosts of more owners take work (deskgrid host list), or an admin has said whose they are: \
+                 deskgrid host owner",
             ),
             Refused::NoHost => {
                 let hint = "ask again once there is one: deskgrid host list";

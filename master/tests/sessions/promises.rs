@@ -106,5 +106,8 @@ async fn a_deadline_refused_for_want_of_owners_says_so() {
     let refused = submit(&client, 1, &spec).await.unwrap_err();
     let told = format!("{refused:?}");
     let why = "2 results of different owners' hosts must agree, and all hosts that take work belong to 1 owner";
-    assert!(told.contains(why), "{told}");
+    assert!(
+        told.contains(why) && told.contains("deskgrid host owner"),
+        "{told}"
+    );
 }

@@ -460,7 +460,7 @@ impl Scheduler {
         (quorum.compares() && !owners.is_empty() && owners.len() < size).then(|| {
             format!(
                 "{size} results of different owners' hosts must agree, and all hosts that qualify belong to {} \
-                 (deskgrid host info HOST: belongs to)",
+                 (an admin says whose a host is: deskgrid host owner)",
                 plural(owners.len() as u64, "owner")
             )
         })
@@ -484,7 +484,8 @@ impl Scheduler {
         let size = job.rules.quorum.size;
         let why =
             format!("another result from a host of another owner is wanted, until {size} agree");
-        let none_left = "; no such host takes work now, or will once its owner leaves";
+        let none_left = "; no such host takes work now, or will once its owner leaves (an admin says whose a \
+                         host is: deskgrid host owner)";
 
         let mut all = Vec::new();
         for (tasks, end) in [(possible, ""), (stuck, none_left)] {
