@@ -11,9 +11,7 @@ mod submit;
 mod tasks;
 mod timeline;
 
-use axum::http::Method;
-
-use crate::table::{Row, Table};
+use crate::table::Table;
 
 /// Fills the table.
 pub(crate) fn fill(table: &mut Table) {
@@ -26,28 +24,6 @@ pub(crate) fn fill(table: &mut Table) {
     hosts::add(table);
     events::add(table);
     peers::add(table);
-}
-
-/// The row of something that is read.
-fn get(path: &'static str, name: &'static str, about: &'static str) -> Row {
-    let verb = Method::GET;
-    Row {
-        verb,
-        path,
-        name,
-        about,
-    }
-}
-
-/// The row of something that changes the grid.
-fn post(path: &'static str, name: &'static str, about: &'static str) -> Row {
-    let verb = Method::POST;
-    Row {
-        verb,
-        path,
-        name,
-        about,
-    }
 }
 
 #[cfg(test)]

@@ -26,19 +26,6 @@ const MOST_WHOLE: f64 = 18_446_744_073_709_551_616.0;
 /// The place of schemas in the document.
 const SCHEMAS: &str = "/components/schemas";
 
-/// One row of the table.
-#[derive(Debug, Clone)]
-pub(crate) struct Row {
-    /// The verb.
-    pub(crate) verb: Method,
-    /// The path below `/api/v1`, with parameters in braces.
-    pub(crate) path: &'static str,
-    /// The name of the operation for programs.
-    pub(crate) name: &'static str,
-    /// Its purpose, in a sentence.
-    pub(crate) about: &'static str,
-}
-
 /// Something that is read from a query (`serde_urlencoded`).
 pub(crate) trait Query: DeserializeOwned + JsonSchema + Send + 'static {}
 
@@ -208,70 +195,29 @@ impl Table {
         }
     }
 
-    /// Adds an endpoint for this [`Row`].
-    pub(crate) fn add<Q, B, A, F>(
-        &mut self,
-        row: &Row,
-        handler: impl Fn(Call, Q, B) -> F + Clone + Send + Sync + 'static,
-    ) where
-        Q: Query,
-        B: Sent,
-        A: Respond,
-        F: Future<Output = Result<A, Problem>> + Send + 'static,
-    {
-        self.describe::<Q, B, A>(row);
-        let route = move |State(door): State<Arc<dyn Door>>,
-                          Extension(who): Extension<Who>,
-                          params: Result<RawPathParams, _>,
-                          request: Request| async move {
-            let answered = async {
-                let params = params.map_err(bad_path)?;
-                let query = query(request.uri().query().unwrap_or_default())?;
-                let (parts, body) = request.into_parts();
-                let body = B::read(&who, &parts.headers, body).await?;
-                let call = Call::new(door, who, &params, parts.headers);
-                handler(call, query, body).await
-            };
-            match answered.await {
-                Ok(answer) => answer.respond(),
-                Err(problem) => problem.into_response(),
-            }
-        };
-
-        let filter = MethodFilter::try_from(row.verb.clone());
-        let route = on(filter.unwrap_or(MethodFilter::GET), route);
-        let router = std::mem::take(&mut self.router);
-        self.router = router.route(row.path, route);
+    /// Begins the row of something that is read.
+    pub(crate) fn get(&mut self, path: &'static str, name: &'static str) -> Row<'_> {
+        self.row(Method::GET, path, name)
     }
 
-    /// Adds what the document says of an endpoint, an `operation`.
-    fn describe<Q: Query, B: Sent, A: Respond>(&mut self, row: &Row) {
-        let mut answers = A::describe(&mut self.written);
-        let problem = self.written.subschema_for::<Problem>();
-        answers["default"] = json!({
-            "description": "The request was not carried out.",
-            "content": { "application/problem+json": { "schema": problem } },
-        });
+    /// Begins the row of something that changes the grid.
+    pub(crate) fn post(&mut self, path: &'static str, name: &'static str) -> Row<'_> {
+        self.row(Method::POST, path, name)
+    }
 
-        let mut operation = json!({
-            "operationId": row.name,
-            "summary": row.about,
-            "responses": answers,
-        });
-        let mut parameters = path_parameters(row.path);
-        parameters.extend(query_parameters::<Q>());
-        if !parameters.is_empty() {
-            operation["parameters"] = parameters.into();
-        }
-        if let Some(body) = B::describe(&mut self.read) {
-            operation["requestBody"] = body;
-        }
+    /// Begins the row of something that is put in its place.
+    pub(crate) fn put(&mut self, path: &'static str, name: &'static str) -> Row<'_> {
+        self.row(Method::PUT, path, name)
+    }
 
-        let verb = row.verb.as_str().to_ascii_lowercase();
-        self.paths
-            .entry(row.path)
-            .or_default()
-            .insert(verb, operation);
+    fn row(&mut self, verb: Method, path: &'static str, name: &'static str) -> Row<'_> {
+        Row {
+            table: self,
+            verb,
+            path,
+            name,
+            about: "",
+        }
     }
 
     /// Returns the routes, and the document for `docs/openapi.json`.
@@ -301,6 +247,93 @@ impl Table {
         });
 
         (self.router, bounded(without_suffix(document)))
+    }
+}
+
+/// One row of the table, which [`Row::serve`] adds to it.
+#[must_use]
+pub(crate) struct Row<'a> {
+    table: &'a mut Table,
+    verb: Method,
+    /// The path below `/api/v1`, with parameters in braces.
+    path: &'static str,
+    /// The name of the operation for programs.
+    name: &'static str,
+    /// Its purpose, in a sentence.
+    about: &'static str,
+}
+
+impl Row<'_> {
+    /// Says its purpose, in a sentence.
+    pub(crate) fn about(mut self, about: &'static str) -> Self {
+        self.about = about;
+        self
+    }
+
+    /// Adds the endpoint, with its handler.
+    pub(crate) fn serve<Q, B, A, F>(
+        mut self,
+        handler: impl Fn(Call, Q, B) -> F + Clone + Send + Sync + 'static,
+    ) where
+        Q: Query,
+        B: Sent,
+        A: Respond,
+        F: Future<Output = Result<A, Problem>> + Send + 'static,
+    {
+        self.describe::<Q, B, A>();
+        let route = move |State(door): State<Arc<dyn Door>>,
+                          Extension(who): Extension<Who>,
+                          params: Result<RawPathParams, _>,
+                          request: Request| async move {
+            let answered = async {
+                let params = params.map_err(bad_path)?;
+                let query = query(request.uri().query().unwrap_or_default())?;
+                let (parts, body) = request.into_parts();
+                let body = B::read(&who, &parts.headers, body).await?;
+                let call = Call::new(door, who, &params, parts.headers);
+                handler(call, query, body).await
+            };
+            match answered.await {
+                Ok(answer) => answer.respond(),
+                Err(problem) => problem.into_response(),
+            }
+        };
+
+        let filter = MethodFilter::try_from(self.verb);
+        let route = on(filter.unwrap_or(MethodFilter::GET), route);
+        let router = std::mem::take(&mut self.table.router);
+        self.table.router = router.route(self.path, route);
+    }
+
+    /// Adds what the document says of an endpoint, an `operation`.
+    fn describe<Q: Query, B: Sent, A: Respond>(&mut self) {
+        let mut answers = A::describe(&mut self.table.written);
+        let problem = self.table.written.subschema_for::<Problem>();
+        answers["default"] = json!({
+            "description": "The request was not carried out.",
+            "content": { "application/problem+json": { "schema": problem } },
+        });
+
+        let mut operation = json!({
+            "operationId": self.name,
+            "summary": self.about,
+            "responses": answers,
+        });
+        let mut parameters = path_parameters(self.path);
+        parameters.extend(query_parameters::<Q>());
+        if !parameters.is_empty() {
+            operation["parameters"] = parameters.into();
+        }
+        if let Some(body) = B::describe(&mut self.table.read) {
+            operation["requestBody"] = body;
+        }
+
+        let verb = self.verb.as_str().to_ascii_lowercase();
+        self.table
+            .paths
+            .entry(self.path)
+            .or_default()
+            .insert(verb, operation);
     }
 }
 

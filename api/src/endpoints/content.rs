@@ -1,7 +1,7 @@
 //! Content by its hash, for programs that send files of a job and fetch results.
 
 use axum::body::Body;
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use common::BlobRef;
 use common::wire::{Refusal, RefusalCode};
 use schemars::{JsonSchema, SchemaGenerator};
@@ -9,42 +9,28 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::{get, post};
 use crate::answer::{JsonAnswer, JsonDocument, NothingMore, Raw};
 use crate::body::{BodyTurn, WholeBody, next};
 use crate::call::Call;
 use crate::content::by_hash;
 use crate::door::Who;
 use crate::problem::Problem;
-use crate::table::{BytesBody, NoBody, NoQuery, Row, Sent, Table};
+use crate::table::{BytesBody, NoBody, NoQuery, Sent, Table};
 
 pub(super) fn add(table: &mut Table) {
-    table.add(
-        &get(
-            "/content/{hash}",
-            "content",
-            "Sends content that a job of yours needs or left.",
-        ),
-        fetch,
-    );
+    table
+        .get("/content/{hash}", "content")
+        .about("Sends content that a job of yours needs or left.")
+        .serve(fetch);
 
-    table.add(
-        &post(
-            "/content",
-            "sendContent",
-            "Sends content of at most 8 MiB, and says its hash, so that jobs can name it.",
-        ),
-        send,
-    );
-    table.add(
-        &Row {
-            verb: Method::PUT,
-            path: "/content/{hash}",
-            name: "putContent",
-            about: "Sends content, so that jobs can name it. Its hash is verified.",
-        },
-        put,
-    );
+    table
+        .post("/content", "sendContent")
+        .about("Sends content of at most 8 MiB, and says its hash, so that jobs can name it.")
+        .serve(send);
+    table
+        .put("/content/{hash}", "putContent")
+        .about("Sends content, so that jobs can name it. Its hash is verified.")
+        .serve(put);
 }
 
 /// The longest time without a piece of content that is being sent.

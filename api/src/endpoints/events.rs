@@ -16,7 +16,6 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::mpsc;
 
-use super::get;
 use super::list::Commas;
 use crate::answer::{EventStream, PieceFlow};
 use crate::call::Call;
@@ -33,14 +32,10 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 pub(super) fn add(table: &mut Table) {
-    table.add(
-        &get(
-            "/events",
-            "events",
-            "Sends what happens, as it happens. `Last-Event-ID` goes on after an event.",
-        ),
-        events,
-    );
+    table
+        .get("/events", "events")
+        .about("Sends what happens, as it happens. `Last-Event-ID` goes on after an event.")
+        .serve(events);
 }
 
 /// The events that are wanted.

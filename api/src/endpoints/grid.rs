@@ -5,7 +5,6 @@ use common::wire::client::{Reply, Request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::get;
 use crate::access::collect;
 use crate::answer::{JsonAnswer, JsonDocument};
 use crate::call::Call;
@@ -14,39 +13,23 @@ use crate::problem::Problem;
 use crate::table::{NoBody, NoQuery, Table};
 
 pub(super) fn add(table: &mut Table) {
-    table.add(
-        &get(
-            "/whoami",
-            "whoami",
-            "Says who you are, and what you may do.",
-        ),
-        whoami,
-    );
+    table
+        .get("/whoami", "whoami")
+        .about("Says who you are, and what you may do.")
+        .serve(whoami);
 
-    table.add(
-        &get(
-            "/account",
-            "account",
-            "Shows the resources spent on users' tasks, and the quality of their estimates.",
-        ),
-        account,
-    );
-    table.add(
-        &get(
-            "/predict/wait",
-            "predictWait",
-            "Says when so many hosts should be free together.",
-        ),
-        wait,
-    );
-    table.add(
-        &get(
-            "/predict/accuracy",
-            "predictAccuracy",
-            "Shows predictions beside what came, and how many intervals held.",
-        ),
-        accuracy,
-    );
+    table
+        .get("/account", "account")
+        .about("Shows the resources spent on users' tasks, and the quality of their estimates.")
+        .serve(account);
+    table
+        .get("/predict/wait", "predictWait")
+        .about("Says when so many hosts should be free together.")
+        .serve(wait);
+    table
+        .get("/predict/accuracy", "predictAccuracy")
+        .about("Shows predictions beside what came, and how many intervals held.")
+        .serve(accuracy);
 }
 
 async fn accuracy(call: Call, _: NoQuery, _: NoBody) -> JsonAnswer<AccuracyJson> {

@@ -7,7 +7,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::list::{ListPage, PageLimit, after};
-use super::{get, post};
 use crate::access::collect;
 use crate::answer::{JsonAnswer, JsonDocument};
 use crate::call::Call;
@@ -17,73 +16,53 @@ use crate::problem::Problem;
 use crate::table::{JsonBody, NoBody, NoQuery, Table};
 
 pub(super) fn add(table: &mut Table) {
-    table.add(&get("/hosts", "listHosts", "Lists the hosts."), list);
-    table.add(&get("/hosts/{host}", "host", "Shows a host."), info);
-    table.add(
-        &post(
-            "/hosts/{host}/drain",
-            "drainHost",
-            "Drains a host: it gets no new attempts. Admins only.",
-        ),
-        drain,
-    );
-    table.add(
-        &post(
-            "/hosts/{host}/resume",
-            "resumeHost",
-            "Ends a drain. Admins only.",
-        ),
-        resume,
-    );
-    table.add(
-        &post(
-            "/hosts/{host}/owner",
-            "ownHost",
-            "Says whose a host is. Admins only.",
-        ),
-        own,
-    );
+    table
+        .get("/hosts", "listHosts")
+        .about("Lists the hosts.")
+        .serve(list);
+    table
+        .get("/hosts/{host}", "host")
+        .about("Shows a host.")
+        .serve(info);
+    table
+        .post("/hosts/{host}/drain", "drainHost")
+        .about("Drains a host: it gets no new attempts. Admins only.")
+        .serve(drain);
+    table
+        .post("/hosts/{host}/resume", "resumeHost")
+        .about("Ends a drain. Admins only.")
+        .serve(resume);
+    table
+        .post("/hosts/{host}/owner", "ownHost")
+        .about("Says whose a host is. Admins only.")
+        .serve(own);
 
-    table.add(
-        &post(
-            "/hosts/{host}/labels",
-            "labelHost",
-            "Changes the labels that admins give a host. Admins only.",
-        ),
-        label,
-    );
-    table.add(
-        &post(
-            "/hosts/{host}/revoke",
-            "revokeHost",
-            "Shuts a host out for good; its tasks run elsewhere. Admins only.",
-        ),
-        revoke,
-    );
-    table.add(
-        &post(
-            "/hosts/{host}/forget",
-            "forgetHost",
-            "Leaves a revoked host out of lists. Admins only.",
-        ),
-        forget,
-    );
-    table.add(
-        &get(
-            "/settings",
-            "workerSettings",
-            "Shows the settings that admins keep for workers, and which hosts have taken them. Admins only.",
-        ),
-        settings,
-    );
-    table.add(
-        &get(
-            "/updates",
-            "workerUpdates",
-            "Shows the new programs that go round to workers, and how each host stands. Admins only.",
-        ),
-        updates,
-    );
+    table
+        .post("/hosts/{host}/labels", "labelHost")
+        .about("Changes the labels that admins give a host. Admins only.")
+        .serve(label);
+    table
+        .post("/hosts/{host}/revoke", "revokeHost")
+        .about("Shuts a host out for good; its tasks run elsewhere. Admins only.")
+        .serve(revoke);
+    table
+        .post("/hosts/{host}/forget", "forgetHost")
+        .about("Leaves a revoked host out of lists. Admins only.")
+        .serve(forget);
+    table
+        .get("/settings", "workerSettings")
+        .about(
+            "Shows the settings that admins keep for workers, and which hosts have taken them. \
+             Admins only.",
+        )
+        .serve(settings);
+    table
+        .get("/updates", "workerUpdates")
+        .about(
+            "Shows the new programs that go round to workers, and how each host stands. \
+             Admins only.",
+        )
+        .serve(updates);
 }
 
 async fn updates(call: Call, _: NoQuery, _: NoBody) -> JsonAnswer<UpdatesJson> {

@@ -9,7 +9,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::list::{Commas, ListPage, PageLimit, after};
-use super::{get, post};
 use crate::access::collect;
 use crate::answer::{JsonAnswer, JsonDocument};
 use crate::call::Call;
@@ -25,79 +24,47 @@ use crate::problem::Problem;
 use crate::table::{JsonBody, NoBody, NoQuery, Table};
 
 pub(super) fn add(table: &mut Table) {
-    table.add(
-        &get("/jobs", "listJobs", "Lists the jobs that you may see."),
-        list,
-    );
-    table.add(
-        &get(
-            "/jobs/{job}",
-            "job",
-            "Shows a job, and why its tasks failed.",
-        ),
-        info,
-    );
-    table.add(
-        &get(
-            "/jobs/{job}/explain",
-            "explainJob",
-            "Says why tasks of a job wait, and why each host takes none of them.",
-        ),
-        explain,
-    );
-    table.add(
-        &get(
-            "/jobs/{job}/forecast",
-            "forecastJob",
-            "Says when a job should be done.",
-        ),
-        forecast,
-    );
-    table.add(
-        &post(
-            "/jobs/{job}/cancel",
-            "cancelJob",
-            "Cancels a job, or tasks of it.",
-        ),
-        cancel,
-    );
-    table.add(
-        &post(
-            "/jobs/{job}/retry",
-            "retryJob",
-            "Makes failed and cancelled tasks of a job wait again.",
-        ),
-        retry,
-    );
-    table.add(
-        &post(
-            "/jobs/{job}/request",
-            "requestTasks",
-            "Requests disclosed tasks of a job: somebody now waits for them.",
-        ),
-        request,
-    );
-    table.add(
-        &post("/jobs/{job}/close", "closeJob", "Closes an open job."),
-        close,
-    );
-    table.add(
-        &post(
-            "/jobs/{job}/share",
-            "shareJob",
-            "Lets another user look at a job, or ends that.",
-        ),
-        share,
-    );
+    table
+        .get("/jobs", "listJobs")
+        .about("Lists the jobs that you may see.")
+        .serve(list);
+    table
+        .get("/jobs/{job}", "job")
+        .about("Shows a job, and why its tasks failed.")
+        .serve(info);
+    table
+        .get("/jobs/{job}/explain", "explainJob")
+        .about("Says why tasks of a job wait, and why each host takes none of them.")
+        .serve(explain);
+    table
+        .get("/jobs/{job}/forecast", "forecastJob")
+        .about("Says when a job should be done.")
+        .serve(forecast);
+    table
+        .post("/jobs/{job}/cancel", "cancelJob")
+        .about("Cancels a job, or tasks of it.")
+        .serve(cancel);
+    table
+        .post("/jobs/{job}/retry", "retryJob")
+        .about("Makes failed and cancelled tasks of a job wait again.")
+        .serve(retry);
+    table
+        .post("/jobs/{job}/request", "requestTasks")
+        .about("Requests disclosed tasks of a job: somebody now waits for them.")
+        .serve(request);
+    table
+        .post("/jobs/{job}/close", "closeJob")
+        .about("Closes an open job.")
+        .serve(close);
+    table
+        .post("/jobs/{job}/share", "shareJob")
+        .about("Lets another user look at a job, or ends that.")
+        .serve(share);
 
-    table.add(
-        &post(
-            "/jobs/{job}/forget",
-            "forgetJob",
-            "Removes a settled job with its results.",
-        ),
-        forget,
-    );
+    table
+        .post("/jobs/{job}/forget", "forgetJob")
+        .about("Removes a settled job with its results.")
+        .serve(forget);
 }
 
 /// The jobs that are wanted.

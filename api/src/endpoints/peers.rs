@@ -4,7 +4,6 @@ use common::wire::client::{Reply, Request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{get, post};
 use crate::access::collect;
 use crate::answer::{JsonAnswer, JsonDocument, Made};
 use crate::call::{Call, number};
@@ -16,59 +15,35 @@ use crate::table::{JsonBody, NoBody, NoQuery, Table};
 const LONGEST: std::time::Duration = std::time::Duration::from_secs(100 * 365 * 86_400);
 
 pub(super) fn add(table: &mut Table) {
-    table.add(
-        &get("/tokens", "listTokens", "Lists the tokens. Admins only."),
-        tokens,
-    );
-    table.add(
-        &post(
-            "/tokens",
-            "makeToken",
-            "Makes a token; its secret is shown this once. Admins only.",
-        ),
-        make_token,
-    );
-    table.add(
-        &post(
-            "/tokens/{token}/revoke",
-            "revokeToken",
-            "Revokes a token. Admins only.",
-        ),
-        revoke_token,
-    );
-    table.add(
-        &get(
-            "/identities",
-            "listIdentities",
-            "Lists who has joined. Admins only.",
-        ),
-        identities,
-    );
-    table.add(
-        &post(
-            "/identities/{identity}/approve",
-            "approveIdentity",
-            "Lets somebody in who waits for it. Admins only.",
-        ),
-        approve,
-    );
-    table.add(
-        &post(
-            "/identities/{identity}/revoke",
-            "revokeIdentity",
-            "Puts somebody out for good. Admins only.",
-        ),
-        revoke,
-    );
+    table
+        .get("/tokens", "listTokens")
+        .about("Lists the tokens. Admins only.")
+        .serve(tokens);
+    table
+        .post("/tokens", "makeToken")
+        .about("Makes a token; its secret is shown this once. Admins only.")
+        .serve(make_token);
+    table
+        .post("/tokens/{token}/revoke", "revokeToken")
+        .about("Revokes a token. Admins only.")
+        .serve(revoke_token);
+    table
+        .get("/identities", "listIdentities")
+        .about("Lists who has joined. Admins only.")
+        .serve(identities);
+    table
+        .post("/identities/{identity}/approve", "approveIdentity")
+        .about("Lets somebody in who waits for it. Admins only.")
+        .serve(approve);
+    table
+        .post("/identities/{identity}/revoke", "revokeIdentity")
+        .about("Puts somebody out for good. Admins only.")
+        .serve(revoke);
 
-    table.add(
-        &get(
-            "/audit",
-            "audit",
-            "Shows the newest entries of the audit log, the oldest first. Admins only.",
-        ),
-        audit,
-    );
+    table
+        .get("/audit", "audit")
+        .about("Shows the newest entries of the audit log, the oldest first. Admins only.")
+        .serve(audit);
 }
 
 /// A token to be made.

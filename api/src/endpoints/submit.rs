@@ -9,7 +9,6 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::post;
 use crate::access::SHORT;
 use crate::answer::{Made, in_json, schema};
 use crate::body::BodyTurn;
@@ -23,22 +22,20 @@ use crate::table::{LargeJsonBody, Respond, Table};
 const NAMES: &str = "docs/job-files.md explains all names";
 
 pub(super) fn add(table: &mut Table) {
-    table.add(
-        &post(
-            "/jobs",
-            "submitJob",
-            "Submits a job. With Idempotency-Key, a UUID, it is submitted once however often it is sent.",
-        ),
-        submit,
-    );
-    table.add(
-        &post(
-            "/jobs/{job}/tasks",
-            "addTasks",
-            "Adds tasks to an open job. With Idempotency-Key, a UUID, they are added once however often it is sent.",
-        ),
-        add_tasks,
-    );
+    table
+        .post("/jobs", "submitJob")
+        .about(
+            "Submits a job. With Idempotency-Key, a UUID, \
+             it is submitted once however often it is sent.",
+        )
+        .serve(submit);
+    table
+        .post("/jobs/{job}/tasks", "addTasks")
+        .about(
+            "Adds tasks to an open job. With Idempotency-Key, a UUID, \
+             they are added once however often it is sent.",
+        )
+        .serve(add_tasks);
 }
 
 /// The way in which a job is submitted.

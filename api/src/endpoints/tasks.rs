@@ -13,7 +13,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
-use super::get;
 use super::list::{Commas, ListPage, PageLimit, after};
 use crate::answer::{JsonAnswer, JsonDocument, PieceFlow, Raw};
 use crate::call::Call;
@@ -24,55 +23,31 @@ use crate::problem::Problem;
 use crate::table::{NoBody, NoQuery, Table};
 
 pub(super) fn add(table: &mut Table) {
-    table.add(
-        &get(
-            "/jobs/{job}/tasks",
-            "listTasks",
-            "Lists the tasks of a job.",
-        ),
-        list,
-    );
-    table.add(
-        &get(
-            "/jobs/{job}/tasks/{task}",
-            "task",
-            "Shows a task with its attempts.",
-        ),
-        info,
-    );
-    table.add(
-        &get(
-            "/jobs/{job}/tasks/{task}/stdout",
-            "stdout",
-            "Sends what a task wrote to its standard output.",
-        ),
-        |call, query, body| written(call, query, body, StreamKind::Stdout),
-    );
-    table.add(
-        &get(
-            "/jobs/{job}/tasks/{task}/stderr",
-            "stderr",
-            "Sends what a task wrote to its standard error.",
-        ),
-        |call, query, body| written(call, query, body, StreamKind::Stderr),
-    );
-    table.add(
-        &get(
-            "/jobs/{job}/tasks/{task}/files",
-            "listFiles",
-            "Lists the files that a task left.",
-        ),
-        files,
-    );
+    table
+        .get("/jobs/{job}/tasks", "listTasks")
+        .about("Lists the tasks of a job.")
+        .serve(list);
+    table
+        .get("/jobs/{job}/tasks/{task}", "task")
+        .about("Shows a task with its attempts.")
+        .serve(info);
+    table
+        .get("/jobs/{job}/tasks/{task}/stdout", "stdout")
+        .about("Sends what a task wrote to its standard output.")
+        .serve(|call, query, body| written(call, query, body, StreamKind::Stdout));
+    table
+        .get("/jobs/{job}/tasks/{task}/stderr", "stderr")
+        .about("Sends what a task wrote to its standard error.")
+        .serve(|call, query, body| written(call, query, body, StreamKind::Stderr));
+    table
+        .get("/jobs/{job}/tasks/{task}/files", "listFiles")
+        .about("Lists the files that a task left.")
+        .serve(files);
 
-    table.add(
-        &get(
-            "/jobs/{job}/tasks/{task}/files/{*path}",
-            "file",
-            "Sends a file that a task left.",
-        ),
-        file,
-    );
+    table
+        .get("/jobs/{job}/tasks/{task}/files/{*path}", "file")
+        .about("Sends a file that a task left.")
+        .serve(file);
 }
 
 /// The tasks that are wanted.

@@ -5,7 +5,6 @@ use common::date::date;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::get;
 use crate::answer::{JsonAnswer, JsonDocument};
 use crate::call::Call;
 use crate::json::{TimelineJson, now};
@@ -18,14 +17,12 @@ const COLUMNS: u16 = 240;
 const ROWS: u16 = 100;
 
 pub(super) fn add(table: &mut Table) {
-    table.add(
-        &get(
-            "/jobs/{job}/timeline",
-            "timeline",
+    table
+        .get("/jobs/{job}/timeline", "timeline")
+        .about(
             "Says on which hosts the attempts of a job ran, and how that went, in columns of time.",
-        ),
-        timeline,
-    );
+        )
+        .serve(timeline);
 }
 
 /// The part of a timeline that is wanted.
