@@ -66,6 +66,32 @@ pub trait Object {
     fn json(&self) -> Self::Json;
 }
 
+/// Defines the form of a type, with the value of each field beside it: the struct, and the [`Object`] that makes it.
+macro_rules! form {
+    (
+        $(#[$about:meta])*
+        pub struct $name:ident of $of:ty as $value:ident {
+            $($(#[$says:meta])* pub $field:ident: $kind:ty = $source:expr,)+
+        }
+    ) => {
+        #[derive(Debug, serde::Serialize, schemars::JsonSchema)]
+        $(#[$about])*
+        pub struct $name {
+            $($(#[$says])* pub $field: $kind,)+
+        }
+
+        impl $crate::json::Object for $of {
+            type Json = $name;
+
+            fn json(&self) -> $name {
+                let $value = self;
+                $name { $($field: $source,)+ }
+            }
+        }
+    };
+}
+pub(crate) use form;
+
 /// Prints an object.
 #[derive(Debug, Clone, Copy)]
 pub struct Json<'a, T>(pub &'a T);

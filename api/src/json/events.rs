@@ -7,7 +7,7 @@ use common::view::FileView;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{IsoTime, Object, none};
+use super::{IsoTime, Object, form, none};
 
 /// An event, with the name of the host that it concerns.
 #[derive(Debug)]
@@ -27,26 +27,15 @@ pub struct LostEvents {
     pub from: u64,
 }
 
-/// Events that are not kept any more: `event` is `lagged`.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct LostJson {
-    /// Always `lagged`.
-    pub event: &'static str,
-    /// The number of the last event before them.
-    pub after: u64,
-    /// The number of the first event behind them.
-    pub from: u64,
-}
-
-impl Object for LostEvents {
-    type Json = LostJson;
-
-    fn json(&self) -> LostJson {
-        LostJson {
-            event: "lagged",
-            after: self.after,
-            from: self.from,
-        }
+form! {
+    /// Events that are not kept any more: `event` is `lagged`.
+    pub struct LostJson of LostEvents as lost {
+        /// Always `lagged`.
+        pub event: &'static str = "lagged",
+        /// The number of the last event before them.
+        pub after: u64 = lost.after,
+        /// The number of the first event behind them.
+        pub from: u64 = lost.from,
     }
 }
 

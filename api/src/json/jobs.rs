@@ -15,175 +15,102 @@ use super::accounts::ShareJson;
 use super::promise::{CounterJson, LimitsJson, MadePromiseJson, PromiseJson};
 use super::tasks::TaskJson;
 use super::work::WorkJson;
-use super::{IsoTime, Object, Seconds, Word, all, none};
+use super::{IsoTime, Object, Seconds, Word, all, form, none};
 
-/// A job, as `job list` prints it.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct JobJson {
-    /// The job's number, such as `7`.
-    pub job: u32,
-    /// Its name, such as `desk-3` of a host.
-    pub name: String,
-    /// The user who submitted it.
-    pub user: String,
-    /// Its state, such as `running`.
-    pub state: Word<JobState>,
-    /// The reason of its state, where there is more to say.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// The name of its policy, such as `deskgrid`.
-    pub policy: String,
-    /// Its priority: higher goes first.
-    pub priority: i32,
-    /// Its tasks, by state.
-    pub tasks: CountsJson,
-    /// The number of attempts started so far.
-    pub attempts: u64,
-    /// The number of those that were copies.
-    pub duplicates: u64,
-    /// The time at which its submission was acknowledged.
-    pub submitted: IsoTime,
-    /// The time at which its first attempt was assigned; `null` where there is none.
-    pub started: Option<IsoTime>,
-    /// The time at which its last task was settled; `null` where there is none.
-    pub finished: Option<IsoTime>,
-    /// The time from submission to end, in seconds; `null` where there is none.
-    pub makespan_s: Option<f64>,
-    /// Its predicted end.
-    #[serde(flatten)]
-    pub predicted: PredictedJson,
-    /// The makespan that was predicted at first, mostly on submission; `null` where there is none.
-    pub predicted_makespan_s: Option<Seconds>,
-    /// Its promise, if it has a deadline.
-    #[serde(flatten)]
-    pub promise: Option<PromiseJson>,
-    /// The learned run-time limits of its attempts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limits: Option<LimitsJson>,
-    /// Its predicted start, until it has started.
-    #[serde(flatten)]
-    pub starts: Option<StartJson>,
-    /// The width of a job of several ranks.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub width: Option<JobWidthJson>,
-    /// The part that is done, from 0 to 1, if a running task reports progress.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub progress: Option<f64>,
-    /// The needs of its tasks, as `--needs` reads them.
-    pub needs: String,
-    /// The labels that its user gave it, such as `sweep7`.
-    pub labels: Vec<String>,
-    /// The jobs that it waits for, or has waited for.
-    pub after: Vec<AfterJson>,
-    /// Whether tasks can be added to it.
-    pub open: bool,
-}
-
-impl Object for JobView {
-    type Json = JobJson;
-
-    fn json(&self) -> JobJson {
-        let makespan = self.finished.map(|end| end.since(self.submitted).secs());
-
-        JobJson {
-            job: self.job.0,
-            name: self.name.clone(),
-            user: self.user.clone(),
-            state: Word(self.state),
-            reason: self.reason.clone(),
-            policy: self.policy.clone(),
-            priority: self.priority,
-            tasks: self.tasks.json(),
-            attempts: self.attempts,
-            duplicates: self.duplicates,
-            submitted: IsoTime(self.submitted),
-            started: self.started.map(IsoTime),
-            finished: self.finished.map(IsoTime),
-            makespan_s: makespan,
-            predicted: PredictedJson::of(self.predicted.as_ref()),
-            predicted_makespan_s: self.predicted_makespan.map(Seconds),
-            promise: self.promise.as_ref().map(Object::json),
-            limits: self.limits.as_ref().map(Object::json),
-            starts: self.starts.as_ref().map(Object::json),
-            width: self.width.as_ref().map(Object::json),
-            progress: self.progress,
-            needs: self.needs.clone(),
-            labels: self.labels.iter().map(Label::to_string).collect(),
-            after: all(&self.after),
-            open: self.open,
-        }
+form! {
+    /// A job, as `job list` prints it.
+    pub struct JobJson of JobView as view {
+        /// The job's number, such as `7`.
+        pub job: u32 = view.job.0,
+        /// Its name, such as `desk-3` of a host.
+        pub name: String = view.name.clone(),
+        /// The user who submitted it.
+        pub user: String = view.user.clone(),
+        /// Its state, such as `running`.
+        pub state: Word<JobState> = Word(view.state),
+        /// The reason of its state, where there is more to say.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub reason: Option<String> = view.reason.clone(),
+        /// The name of its policy, such as `deskgrid`.
+        pub policy: String = view.policy.clone(),
+        /// Its priority: higher goes first.
+        pub priority: i32 = view.priority,
+        /// Its tasks, by state.
+        pub tasks: CountsJson = view.tasks.json(),
+        /// The number of attempts started so far.
+        pub attempts: u64 = view.attempts,
+        /// The number of those that were copies.
+        pub duplicates: u64 = view.duplicates,
+        /// The time at which its submission was acknowledged.
+        pub submitted: IsoTime = IsoTime(view.submitted),
+        /// The time at which its first attempt was assigned; `null` where there is none.
+        pub started: Option<IsoTime> = view.started.map(IsoTime),
+        /// The time at which its last task was settled; `null` where there is none.
+        pub finished: Option<IsoTime> = view.finished.map(IsoTime),
+        /// The time from submission to end, in seconds; `null` where there is none.
+        pub makespan_s: Option<f64> = view.finished.map(|end| end.since(view.submitted).secs()),
+        /// Its predicted end.
+        #[serde(flatten)]
+        pub predicted: PredictedJson = PredictedJson::of(view.predicted.as_ref()),
+        /// The makespan that was predicted at first, mostly on submission; `null` where there is none.
+        pub predicted_makespan_s: Option<Seconds> = view.predicted_makespan.map(Seconds),
+        /// Its promise, if it has a deadline.
+        #[serde(flatten)]
+        pub promise: Option<PromiseJson> = view.promise.as_ref().map(Object::json),
+        /// The learned run-time limits of its attempts.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub limits: Option<LimitsJson> = view.limits.as_ref().map(Object::json),
+        /// Its predicted start, until it has started.
+        #[serde(flatten)]
+        pub starts: Option<StartJson> = view.starts.as_ref().map(Object::json),
+        /// The width of a job of several ranks.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub width: Option<JobWidthJson> = view.width.as_ref().map(Object::json),
+        /// The part that is done, from 0 to 1, if a running task reports progress.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub progress: Option<f64> = view.progress,
+        /// The needs of its tasks, as `--needs` reads them.
+        pub needs: String = view.needs.clone(),
+        /// The labels that its user gave it, such as `sweep7`.
+        pub labels: Vec<String> = view.labels.iter().map(Label::to_string).collect(),
+        /// The jobs that it waits for, or has waited for.
+        pub after: Vec<AfterJson> = all(&view.after),
+        /// Whether tasks can be added to it.
+        pub open: bool = view.open,
     }
 }
 
-/// The number of a job's tasks in each state.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct CountsJson {
-    /// All tasks.
-    pub total: u64,
-    /// Disclosed tasks that nobody has requested.
-    pub disclosed: u64,
-    /// Tasks that wait.
-    pub waiting: u64,
-    /// Tasks that run.
-    pub running: u64,
-    /// Tasks that are frozen.
-    pub suspended: u64,
-    /// Tasks that are done.
-    pub finished: u64,
-    /// Tasks that were given up.
-    pub failed: u64,
-    /// Tasks that were cancelled.
-    pub cancelled: u64,
-}
-
-impl Object for TaskCounts {
-    type Json = CountsJson;
-
-    fn json(&self) -> CountsJson {
-        let Self {
-            total,
-            disclosed,
-            waiting,
-            running,
-            suspended,
-            finished,
-            failed,
-            cancelled,
-        } = *self;
-
-        CountsJson {
-            total,
-            disclosed,
-            waiting,
-            running,
-            suspended,
-            finished,
-            failed,
-            cancelled,
-        }
+form! {
+    /// The number of a job's tasks in each state.
+    pub struct CountsJson of TaskCounts as counts {
+        /// All tasks.
+        pub total: u64 = counts.total,
+        /// Disclosed tasks that nobody has requested.
+        pub disclosed: u64 = counts.disclosed,
+        /// Tasks that wait.
+        pub waiting: u64 = counts.waiting,
+        /// Tasks that run.
+        pub running: u64 = counts.running,
+        /// Tasks that are frozen.
+        pub suspended: u64 = counts.suspended,
+        /// Tasks that are done.
+        pub finished: u64 = counts.finished,
+        /// Tasks that were given up.
+        pub failed: u64 = counts.failed,
+        /// Tasks that were cancelled.
+        pub cancelled: u64 = counts.cancelled,
     }
 }
 
-/// A job that another one waits for.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct AfterJson {
-    /// The job's number, such as `7`.
-    pub job: u32,
-    /// The way in which it has to end.
-    pub how: Word<EndCondition>,
-    /// The number of its tasks that are not settled; `null` once it has ended.
-    pub left: Option<u64>,
-}
-
-impl Object for AfterView {
-    type Json = AfterJson;
-
-    fn json(&self) -> AfterJson {
-        AfterJson {
-            job: self.job.0,
-            how: Word(self.how),
-            left: self.left,
-        }
+form! {
+    /// A job that another one waits for.
+    pub struct AfterJson of AfterView as view {
+        /// The job's number, such as `7`.
+        pub job: u32 = view.job.0,
+        /// The way in which it has to end.
+        pub how: Word<EndCondition> = Word(view.how),
+        /// The number of its tasks that are not settled; `null` once it has ended.
+        pub left: Option<u64> = view.left,
     }
 }
 
@@ -209,27 +136,16 @@ impl PredictedJson {
     }
 }
 
-/// The predicted start of a waiting job: the median, and an interval that holds the start with a
-/// probability of 80 %.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct StartJson {
-    /// The median.
-    pub predicted_start: IsoTime,
-    /// The earliest time of the interval.
-    pub predicted_start_low: IsoTime,
-    /// The latest time of the interval.
-    pub predicted_start_high: IsoTime,
-}
-
-impl Object for StartView {
-    type Json = StartJson;
-
-    fn json(&self) -> StartJson {
-        StartJson {
-            predicted_start: IsoTime(self.start),
-            predicted_start_low: IsoTime(self.low),
-            predicted_start_high: IsoTime(self.high),
-        }
+form! {
+    /// The predicted start of a waiting job: the median, and an interval that holds the start with a
+    /// probability of 80 %.
+    pub struct StartJson of StartView as view {
+        /// The median.
+        pub predicted_start: IsoTime = IsoTime(view.start),
+        /// The earliest time of the interval.
+        pub predicted_start_low: IsoTime = IsoTime(view.low),
+        /// The latest time of the interval.
+        pub predicted_start_high: IsoTime = IsoTime(view.high),
     }
 }
 
@@ -241,30 +157,19 @@ pub struct JobInfo<'a>(
     pub &'a [FailureCause],
 );
 
-/// A job, as `job info` prints it.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct JobInfoJson {
-    /// The job.
-    #[serde(flatten)]
-    pub job: JobJson,
-    /// The work of its tasks and the rules by which they run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub work: Option<WorkJson>,
-    /// The causes of its failures, the most frequent first; where no task failed, those of attempts
-    /// that were retried.
-    #[serde(skip_serializing_if = "none")]
-    pub failures: Vec<FailureCause>,
-}
-
-impl Object for JobInfo<'_> {
-    type Json = JobInfoJson;
-
-    fn json(&self) -> JobInfoJson {
-        JobInfoJson {
-            job: self.0.json(),
-            work: self.1.map(Object::json),
-            failures: self.2.to_vec(),
-        }
+form! {
+    /// A job, as `job info` prints it.
+    pub struct JobInfoJson of JobInfo<'_> as info {
+        /// The job.
+        #[serde(flatten)]
+        pub job: JobJson = info.0.json(),
+        /// The work of its tasks and the rules by which they run.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub work: Option<WorkJson> = info.1.map(Object::json),
+        /// The causes of its failures, the most frequent first; where no task failed, those of attempts
+        /// that were retried.
+        #[serde(skip_serializing_if = "none")]
+        pub failures: Vec<FailureCause> = info.2.to_vec(),
     }
 }
 
@@ -377,38 +282,23 @@ impl AddAnswer {
     }
 }
 
-/// Tasks that were added to an open job, as `submit --into` prints it.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct AddJson {
-    /// The job's number, such as `7`.
-    pub job: u32,
-    /// The number of new tasks.
-    pub added: u64,
-    /// The lowest number of the new tasks.
-    pub first: u32,
-    /// The highest number of the new tasks.
-    pub last: u32,
-    /// The number of all tasks of the job.
-    pub tasks: u64,
-    /// Whether the request id was known already.
-    pub again: bool,
-    /// Whether this was a dry run, which adds nothing.
-    pub dry_run: bool,
-}
-
-impl Object for AddAnswer {
-    type Json = AddJson;
-
-    fn json(&self) -> AddJson {
-        AddJson {
-            job: self.job.0,
-            added: self.tasks,
-            first: self.range.0,
-            last: self.range.1,
-            tasks: self.total,
-            again: self.again,
-            dry_run: self.dry_run,
-        }
+form! {
+    /// Tasks that were added to an open job, as `submit --into` prints it.
+    pub struct AddJson of AddAnswer as answer {
+        /// The job's number, such as `7`.
+        pub job: u32 = answer.job.0,
+        /// The number of new tasks.
+        pub added: u64 = answer.tasks,
+        /// The lowest number of the new tasks.
+        pub first: u32 = answer.range.0,
+        /// The highest number of the new tasks.
+        pub last: u32 = answer.range.1,
+        /// The number of all tasks of the job.
+        pub tasks: u64 = answer.total,
+        /// Whether the request id was known already.
+        pub again: bool = answer.again,
+        /// Whether this was a dry run, which adds nothing.
+        pub dry_run: bool = answer.dry_run,
     }
 }
 
@@ -610,78 +500,44 @@ impl Object for ExplainAnswer<'_> {
     }
 }
 
-/// A live attempt.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct RunningJson {
-    /// The attempt, such as `7.3#1`.
-    pub attempt: String,
-    /// Its host's name, such as `desk-3`.
-    pub host: String,
-    /// For how many seconds nothing has been heard of its host beyond what that promised; 0 while
-    /// it is heard.
-    pub silent_s: Seconds,
-    /// The probability that the attempt is gone, from 0 to 1.
-    pub gone: f64,
-    /// In how many seconds it is copied, if it goes on so and a host is idle then; left out where it
-    /// will not be.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub copied_in_s: Option<Seconds>,
-}
-
-impl Object for RunningView {
-    type Json = RunningJson;
-
-    fn json(&self) -> RunningJson {
-        RunningJson {
-            attempt: self.attempt.to_string(),
-            host: self.host.clone(),
-            silent_s: Seconds(self.silent.unwrap_or_default()),
-            gone: self.gone,
-            copied_in_s: self.copied_in.map(Seconds),
-        }
+form! {
+    /// A live attempt.
+    pub struct RunningJson of RunningView as view {
+        /// The attempt, such as `7.3#1`.
+        pub attempt: String = view.attempt.to_string(),
+        /// Its host's name, such as `desk-3`.
+        pub host: String = view.host.clone(),
+        /// For how many seconds nothing has been heard of its host beyond what that promised; 0 while
+        /// it is heard.
+        pub silent_s: Seconds = Seconds(view.silent.unwrap_or_default()),
+        /// The probability that the attempt is gone, from 0 to 1.
+        pub gone: f64 = view.gone,
+        /// In how many seconds it is copied, if it goes on so and a host is idle then; left out where it
+        /// will not be.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub copied_in_s: Option<Seconds> = view.copied_in.map(Seconds),
     }
 }
 
-/// A live copy of a live attempt.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct DuplicateJson {
-    /// The copy, such as `7.3#2`.
-    pub attempt: String,
-    /// Its host's name, such as `desk-3`.
-    pub host: String,
-    /// The reason why it was started.
-    pub reason: String,
-}
-
-impl Object for DuplicateView {
-    type Json = DuplicateJson;
-
-    fn json(&self) -> DuplicateJson {
-        DuplicateJson {
-            attempt: self.attempt.to_string(),
-            host: self.host.clone(),
-            reason: self.why.clone(),
-        }
+form! {
+    /// A live copy of a live attempt.
+    pub struct DuplicateJson of DuplicateView as view {
+        /// The copy, such as `7.3#2`.
+        pub attempt: String = view.attempt.to_string(),
+        /// Its host's name, such as `desk-3`.
+        pub host: String = view.host.clone(),
+        /// The reason why it was started.
+        pub reason: String = view.why.clone(),
     }
 }
 
-/// A job that a command changed.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct TasksChangedJson {
-    /// The job's number, such as `7`.
-    pub job: u32,
-    /// The number of changed tasks.
-    pub tasks: u64,
-}
-
-impl Object for (JobId, u64) {
-    type Json = TasksChangedJson;
-
-    fn json(&self) -> TasksChangedJson {
-        TasksChangedJson {
-            job: self.0.0,
-            tasks: self.1,
-        }
+form! {
+    /// A job that a command changed.
+    pub struct TasksChangedJson of (JobId, u64) as changed {
+        /// The job's number, such as `7`.
+        pub job: u32 = changed.0.0,
+        /// The number of changed tasks.
+        pub tasks: u64 = changed.1,
     }
 }
 
@@ -694,24 +550,14 @@ pub struct Retried<'a> {
     pub promise: Option<PromiseStatus>,
 }
 
-/// The tasks that were made to wait again, as `job retry` prints it.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct RetriedJson {
-    /// The jobs with the number of tasks.
-    pub jobs: Vec<TasksChangedJson>,
-    /// The promise of the job after it, if it has one.
-    #[serde(flatten)]
-    pub promise: Option<PromiseJson>,
-}
-
-impl Object for Retried<'_> {
-    type Json = RetriedJson;
-
-    fn json(&self) -> RetriedJson {
-        RetriedJson {
-            jobs: all(self.changed),
-            promise: self.promise.as_ref().map(Object::json),
-        }
+form! {
+    /// The tasks that were made to wait again, as `job retry` prints it.
+    pub struct RetriedJson of Retried<'_> as retried {
+        /// The jobs with the number of tasks.
+        pub jobs: Vec<TasksChangedJson> = all(retried.changed),
+        /// The promise of the job after it, if it has one.
+        #[serde(flatten)]
+        pub promise: Option<PromiseJson> = retried.promise.as_ref().map(Object::json),
     }
 }
 
@@ -728,129 +574,74 @@ pub struct RequestAnswer<'a> {
     pub tasks: Option<&'a [TaskView]>,
 }
 
-/// Disclosed tasks that were requested, as `request` prints it.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct RequestJson {
-    /// The job's number, such as `7`.
-    pub job: u32,
-    /// The number of tasks that were not requested before.
-    pub requested: u64,
-    /// The number of named tasks that are cancelled.
-    pub cancelled: u64,
-    /// The tasks, after `--wait`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tasks: Option<Vec<TaskJson>>,
-}
-
-impl Object for RequestAnswer<'_> {
-    type Json = RequestJson;
-
-    fn json(&self) -> RequestJson {
-        RequestJson {
-            job: self.job.0,
-            requested: self.requested,
-            cancelled: self.cancelled,
-            tasks: self.tasks.map(all),
-        }
+form! {
+    /// Disclosed tasks that were requested, as `request` prints it.
+    pub struct RequestJson of RequestAnswer<'_> as answer {
+        /// The job's number, such as `7`.
+        pub job: u32 = answer.job.0,
+        /// The number of tasks that were not requested before.
+        pub requested: u64 = answer.requested,
+        /// The number of named tasks that are cancelled.
+        pub cancelled: u64 = answer.cancelled,
+        /// The tasks, after `--wait`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub tasks: Option<Vec<TaskJson>> = answer.tasks.map(all),
     }
 }
 
-/// The width of a job of several ranks, held or predicted.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct JobWidthJson {
-    /// The fewest hosts that it may have.
-    pub least: u32,
-    /// The most hosts that it may have.
-    pub most: u32,
-    /// The number of its ranks, once that is settled; `null` where there is none.
-    pub ranks: Option<u32>,
-    /// The time since which it holds its hosts; `null` where there is none.
-    pub held_since: Option<IsoTime>,
-    /// The time since which its ranks run; `null` where there is none.
-    pub begun: Option<IsoTime>,
-    /// The number of hosts that are free for it.
-    pub free: u32,
-    /// The number of all suitable hosts.
-    pub hosts: u32,
-    /// The number of jobs behind it in the queue.
-    pub behind: u32,
-    /// Its assumed speedup; `null` where there is none.
-    pub scaling: Option<ScalingJson>,
-    /// The chosen width, while it holds no hosts; `null` where there is none.
-    pub chosen: Option<WidthChoiceJson>,
-    /// The widths that were compared.
-    pub ways: Vec<WidthChoiceJson>,
-    /// The reason why none was chosen.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
-}
-
-impl Object for WidthView {
-    type Json = JobWidthJson;
-
-    fn json(&self) -> JobWidthJson {
-        JobWidthJson {
-            least: self.least,
-            most: self.most,
-            ranks: self.ranks,
-            held_since: self.formed.map(IsoTime),
-            begun: self.begun.map(IsoTime),
-            free: self.free,
-            hosts: self.hosts,
-            behind: self.behind,
-            scaling: self.scaling.as_ref().map(Object::json),
-            chosen: self.chosen.as_ref().map(Object::json),
-            ways: all(&self.ways),
-            why: self.why.clone(),
-        }
+form! {
+    /// The width of a job of several ranks, held or predicted.
+    pub struct JobWidthJson of WidthView as view {
+        /// The fewest hosts that it may have.
+        pub least: u32 = view.least,
+        /// The most hosts that it may have.
+        pub most: u32 = view.most,
+        /// The number of its ranks, once that is settled; `null` where there is none.
+        pub ranks: Option<u32> = view.ranks,
+        /// The time since which it holds its hosts; `null` where there is none.
+        pub held_since: Option<IsoTime> = view.formed.map(IsoTime),
+        /// The time since which its ranks run; `null` where there is none.
+        pub begun: Option<IsoTime> = view.begun.map(IsoTime),
+        /// The number of hosts that are free for it.
+        pub free: u32 = view.free,
+        /// The number of all suitable hosts.
+        pub hosts: u32 = view.hosts,
+        /// The number of jobs behind it in the queue.
+        pub behind: u32 = view.behind,
+        /// Its assumed speedup; `null` where there is none.
+        pub scaling: Option<ScalingJson> = view.scaling.as_ref().map(Object::json),
+        /// The chosen width, while it holds no hosts; `null` where there is none.
+        pub chosen: Option<WidthChoiceJson> = view.chosen.as_ref().map(Object::json),
+        /// The widths that were compared.
+        pub ways: Vec<WidthChoiceJson> = all(&view.ways),
+        /// The reason why none was chosen.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub why: Option<String> = view.why.clone(),
     }
 }
 
-/// The assumed speedup of a job.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct ScalingJson {
-    /// The work of the whole job as a run time on one host.
-    pub work_s: Seconds,
-    /// Its average parallelism.
-    pub parallelism: f64,
-    /// The variance of its parallelism.
-    pub sigma: f64,
-    /// The number of runs that this was learned from.
-    pub runs: u64,
-}
-
-impl Object for ScalingView {
-    type Json = ScalingJson;
-
-    fn json(&self) -> ScalingJson {
-        ScalingJson {
-            work_s: Seconds(self.work),
-            parallelism: self.parallelism,
-            sigma: self.sigma,
-            runs: self.runs,
-        }
+form! {
+    /// The assumed speedup of a job.
+    pub struct ScalingJson of ScalingView as view {
+        /// The work of the whole job as a run time on one host.
+        pub work_s: Seconds = Seconds(view.work),
+        /// Its average parallelism.
+        pub parallelism: f64 = view.parallelism,
+        /// The variance of its parallelism.
+        pub sigma: f64 = view.sigma,
+        /// The number of runs that this was learned from.
+        pub runs: u64 = view.runs,
     }
 }
 
-/// A width with its predicted start and end.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct WidthChoiceJson {
-    /// The number of hosts.
-    pub hosts: u32,
-    /// The time at which that many should be free.
-    pub start: IsoTime,
-    /// The time at which the job should be done, where that is known; `null` where there is none.
-    pub finish: Option<IsoTime>,
-}
-
-impl Object for WayView {
-    type Json = WidthChoiceJson;
-
-    fn json(&self) -> WidthChoiceJson {
-        WidthChoiceJson {
-            hosts: self.hosts,
-            start: IsoTime(self.start),
-            finish: self.finish.map(IsoTime),
-        }
+form! {
+    /// A width with its predicted start and end.
+    pub struct WidthChoiceJson of WayView as view {
+        /// The number of hosts.
+        pub hosts: u32 = view.hosts,
+        /// The time at which that many should be free.
+        pub start: IsoTime = IsoTime(view.start),
+        /// The time at which the job should be done, where that is known; `null` where there is none.
+        pub finish: Option<IsoTime> = view.finish.map(IsoTime),
     }
 }

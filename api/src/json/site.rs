@@ -4,7 +4,7 @@ use common::site::{HostSiteView, SiteStanding, SiteTextView};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{IsoTime, Object, Word, all};
+use super::{IsoTime, Word, all, form};
 
 /// The settings that admins keep for workers, as `host settings show` prints them.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -15,30 +15,32 @@ pub struct SiteJson {
     pub hosts: Vec<HostSiteJson>,
 }
 
-/// Settings for some hosts.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct SiteTextJson {
-    /// The hosts for which they hold: `all`, `label LABEL` or `host NAME`.
-    pub scope: String,
-    /// The settings, as TOML.
-    pub text: String,
-    /// The admin who stored them.
-    pub by: String,
-    /// The time at which they were stored.
-    pub stored: IsoTime,
+form! {
+    /// Settings for some hosts.
+    pub struct SiteTextJson of SiteTextView as view {
+        /// The hosts for which they hold: `all`, `label LABEL` or `host NAME`.
+        pub scope: String = view.scope.clone(),
+        /// The settings, as TOML.
+        pub text: String = view.text.clone(),
+        /// The admin who stored them.
+        pub by: String = view.by.clone(),
+        /// The time at which they were stored.
+        pub stored: IsoTime = IsoTime(view.at),
+    }
 }
 
-/// Whether a host has taken the settings that hold for it.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct HostSiteJson {
-    /// Its name.
-    pub host: String,
-    /// Whether it has them.
-    pub standing: Word<SiteStanding>,
-    /// The time of its answer; `null` where there is none.
-    pub answered: Option<IsoTime>,
-    /// The reason of a refusal; `null` where there is none.
-    pub why: Option<String>,
+form! {
+    /// Whether a host has taken the settings that hold for it.
+    pub struct HostSiteJson of HostSiteView as view {
+        /// Its name.
+        pub host: String = view.host.clone(),
+        /// Whether it has them.
+        pub standing: Word<SiteStanding> = Word(view.standing),
+        /// The time of its answer; `null` where there is none.
+        pub answered: Option<IsoTime> = view.answered.map(IsoTime),
+        /// The reason of a refusal; `null` where there is none.
+        pub why: Option<String> = view.why.clone(),
+    }
 }
 
 impl SiteJson {
@@ -47,32 +49,6 @@ impl SiteJson {
         Self {
             settings: all(settings),
             hosts: all(hosts),
-        }
-    }
-}
-
-impl Object for SiteTextView {
-    type Json = SiteTextJson;
-
-    fn json(&self) -> SiteTextJson {
-        SiteTextJson {
-            scope: self.scope.clone(),
-            text: self.text.clone(),
-            by: self.by.clone(),
-            stored: IsoTime(self.at),
-        }
-    }
-}
-
-impl Object for HostSiteView {
-    type Json = HostSiteJson;
-
-    fn json(&self) -> HostSiteJson {
-        HostSiteJson {
-            host: self.host.clone(),
-            standing: Word(self.standing),
-            answered: self.answered.map(IsoTime),
-            why: self.why.clone(),
         }
     }
 }

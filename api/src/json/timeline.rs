@@ -4,7 +4,7 @@ use common::view::{AccuracyView, ForetoldView};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{IsoTime, Object, Seconds};
+use super::{IsoTime, Object, Seconds, all, form};
 use crate::timeline::{Did, Timeline};
 
 /// The timeline of a job: for each host, what it did in each of so many equal columns of time.
@@ -111,21 +111,22 @@ pub struct PredictionsJson {
     pub predictions: Vec<ForetoldJson>,
 }
 
-/// A prediction and what came.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct ForetoldJson {
-    /// The number of hosts that were waited for together; `0` for other waits.
-    pub hosts: u32,
-    /// The time of the prediction.
-    pub at: IsoTime,
-    /// The predicted wait.
-    pub wait_s: Seconds,
-    /// The lower end of its interval.
-    pub low_s: Seconds,
-    /// The upper end of its interval.
-    pub high_s: Seconds,
-    /// The actual wait.
-    pub came_s: Seconds,
+form! {
+    /// A prediction and what came.
+    pub struct ForetoldJson of ForetoldView as view {
+        /// The number of hosts that were waited for together; `0` for other waits.
+        pub hosts: u32 = view.hosts,
+        /// The time of the prediction.
+        pub at: IsoTime = IsoTime(view.at),
+        /// The predicted wait.
+        pub wait_s: Seconds = Seconds(view.wait),
+        /// The lower end of its interval.
+        pub low_s: Seconds = Seconds(view.low),
+        /// The upper end of its interval.
+        pub high_s: Seconds = Seconds(view.high),
+        /// The actual wait.
+        pub came_s: Seconds = Seconds(view.came),
+    }
 }
 
 /// Returns the number of predictions whose interval held.
@@ -135,18 +136,10 @@ pub fn held(predictions: &[ForetoldView]) -> usize {
 
 impl PredictionsJson {
     fn of(predictions: &[ForetoldView]) -> Self {
-        let one = |one: &ForetoldView| ForetoldJson {
-            hosts: one.hosts,
-            at: IsoTime(one.at),
-            wait_s: Seconds(one.wait),
-            low_s: Seconds(one.low),
-            high_s: Seconds(one.high),
-            came_s: Seconds(one.came),
-        };
         Self {
             judged: predictions.len(),
             held: held(predictions),
-            predictions: predictions.iter().map(one).collect(),
+            predictions: all(predictions),
         }
     }
 }
