@@ -37,9 +37,9 @@ pub use accounts::{AccountAnswer, AccountJson, AccountsJson, EstimatesJson, Shar
 pub use events::{EventJson, EventLine, FileJson, LostEvents, LostJson, ResultJson};
 pub use hosts::HostJson;
 pub use jobs::{
-    AddAnswer, AddJson, ExplainAnswer, ExplainJson, FailureCause, FailuresOnHost, JobInfo,
-    JobInfoJson, JobJson, PredictionAnswer, PredictionJson, RequestAnswer, RequestJson, Retried,
-    RetriedJson, SubmitAnswer, SubmitJson, TasksChangedJson,
+    AddJson, ExplainAnswer, ExplainJson, FailureCause, FailuresOnHost, JobInfo, JobInfoJson,
+    JobJson, PredictionAnswer, PredictionJson, RequestAnswer, RequestJson, Retried, RetriedJson,
+    SubmitAnswer, SubmitJson, TasksChangedJson,
 };
 pub use peers::{AuditJson, IdentityJson, NewTokenAnswer, NewTokenJson, TokenJson};
 pub use promise::{LimitsJson, QualityJson};

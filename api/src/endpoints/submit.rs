@@ -13,7 +13,7 @@ use crate::access::SHORT;
 use crate::answer::{Made, in_json, schema};
 use crate::body::BodyTurn;
 use crate::call::Call;
-use crate::json::{AddAnswer, AddJson, Object, SubmitAnswer, SubmitJson};
+use crate::json::{AddJson, Object, SubmitAnswer, SubmitJson};
 use crate::problem::Problem;
 use crate::submit::JobBody;
 use crate::table::{LargeJsonBody, Respond, Table};
@@ -222,10 +222,10 @@ async fn add_tasks(
         dry_run,
     };
     let reply = call.grid.one(request).await?;
-    let answer = AddAnswer::of(reply, dry_run).map_err(|_| Problem::unexpected())?;
+    let answer = AddJson::of(reply, dry_run).map_err(|_| Problem::unexpected())?;
     Ok(Made {
-        document: answer.json(),
         new: !answer.again && !dry_run,
+        document: answer,
     })
 }
 

@@ -239,24 +239,26 @@ impl Object for PredictionAnswer<'_> {
     }
 }
 
-/// The answer of `deskgrid submit --into`.
-#[derive(Debug)]
-pub struct AddAnswer {
-    /// The job.
-    pub job: JobId,
-    /// The lowest and the highest number of the new tasks.
-    pub range: (u32, u32),
+/// Tasks that were added to an open job, as `submit --into` prints it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct AddJson {
+    /// The job's number, such as `7`.
+    pub job: u32,
     /// The number of new tasks.
-    pub tasks: u64,
+    pub added: u64,
+    /// The lowest number of the new tasks.
+    pub first: u32,
+    /// The highest number of the new tasks.
+    pub last: u32,
     /// The number of all tasks of the job.
-    pub total: u64,
+    pub tasks: u64,
     /// Whether the request id was known already.
     pub again: bool,
     /// Whether this was a dry run, which adds nothing.
     pub dry_run: bool,
 }
 
-impl AddAnswer {
+impl AddJson {
     /// Reads the master's reply to an addition.
     ///
     /// # Errors
@@ -265,40 +267,21 @@ impl AddAnswer {
         match reply {
             Reply::Added {
                 job,
-                range,
+                range: (first, last),
                 tasks,
                 total,
                 again,
-            } => Ok(AddAnswer {
-                job,
-                range,
-                tasks,
-                total,
+            } => Ok(Self {
+                job: job.0,
+                added: tasks,
+                first,
+                last,
+                tasks: total,
                 again,
                 dry_run,
             }),
             other => Err(Box::new(other)),
         }
-    }
-}
-
-form! {
-    /// Tasks that were added to an open job, as `submit --into` prints it.
-    pub struct AddJson of AddAnswer as answer {
-        /// The job's number, such as `7`.
-        pub job: u32 = answer.job.0,
-        /// The number of new tasks.
-        pub added: u64 = answer.tasks,
-        /// The lowest number of the new tasks.
-        pub first: u32 = answer.range.0,
-        /// The highest number of the new tasks.
-        pub last: u32 = answer.range.1,
-        /// The number of all tasks of the job.
-        pub tasks: u64 = answer.total,
-        /// Whether the request id was known already.
-        pub again: bool = answer.again,
-        /// Whether this was a dry run, which adds nothing.
-        pub dry_run: bool = answer.dry_run,
     }
 }
 

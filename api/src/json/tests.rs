@@ -454,11 +454,12 @@ fn the_json_of_every_view_is_as_it_was() {
             ),
             (
                 "added",
-                json(&AddAnswer {
-                    job: JobId(7),
-                    range: (101, 103),
-                    tasks: 3,
-                    total: 103,
+                document(&AddJson {
+                    job: 7,
+                    added: 3,
+                    first: 101,
+                    last: 103,
+                    tasks: 103,
                     again: true,
                     dry_run: false,
                 }),

@@ -9,7 +9,7 @@ use super::submit::new_request;
 use crate::args::SubmitArgs;
 use crate::args::value::OneJob;
 use crate::failure::{Exit, Failure};
-use crate::output::json::{AddAnswer, Json};
+use crate::output::json::AddJson;
 use crate::session::Session;
 use crate::submit::{new_tasks, send};
 
@@ -28,22 +28,23 @@ pub(super) async fn run(
     let answer = added.map_err(|failure| {
         failure.of_request(id, "if the tasks were added, they are not added twice")
     })?;
-    let AddAnswer { range, total, .. } = answer;
-    let added = plural(answer.tasks, "task");
-    let which = if range.0 == range.1 {
-        format!("{}", range.0)
-    } else {
-        format!("{} to {}", range.0, range.1)
+    let AddJson {
+        first, last, tasks, ..
+    } = answer;
+    let added = plural(answer.added, "task");
+    let which = match first == last {
+        true => first.to_string(),
+        false => format!("{first} to {last}"),
     };
     let done = match (answer.dry_run, answer.again) {
         (true, _) => "would be added",
         (_, true) => "added (they were added before)",
         _ => "added",
     };
-    let text = || format!("job {job}: {added} {done}, numbered {which}; it has {total}\n");
+    let text = || format!("job {job}: {added} {done}, numbered {which}; it has {tasks}\n");
     context
         .out
-        .show(&Json(&answer), text, || vec![job.to_string()])
+        .show(&answer, text, || vec![job.to_string()])
         .map_err(|failure| match answer.dry_run {
             true => failure,
             false => untold(failure, job),
@@ -67,7 +68,7 @@ async fn add(
     job: JobId,
     tasks: NewTasks,
     dry_run: bool,
-) -> Result<AddAnswer, Failure> {
+) -> Result<AddJson, Failure> {
     let tasks = match send::content(session.client(), &tasks).await? {
         Some(blob) => Addition::Blob(blob),
         None => Addition::Inline(tasks),
@@ -80,5 +81,5 @@ async fn add(
     };
 
     let reply = session.one(&request).await?;
-    AddAnswer::of(reply, dry_run).map_err(|other| link::client::unexpected(Some(&other)).into())
+    AddJson::of(reply, dry_run).map_err(|other| link::client::unexpected(Some(&other)).into())
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 pub(crate) use api::json::{
-    AccountAnswer, AddAnswer, EventLine, ExplainAnswer, FailureCause, JobInfo, Json, List,
+    AccountAnswer, AddJson, EventLine, ExplainAnswer, FailureCause, JobInfo, Json, List,
     LostEvents, NewTokenAnswer, PredictionAnswer, RequestAnswer, Retried, SubmitAnswer,
 };
 use serde::ser::{SerializeMap, Serializer};
