@@ -4,6 +4,9 @@
 //! host has one slot and a network namespace of its own. Prints the makespan over (the least that is
 //! possible under that very disturbance + 1 s). Needs root, `ip` and `nft`; installs Dask from PyPI.
 //!
+//! `-- history` keeps one grid of deskgrid's for all cases of a size of tasks. What it shows in the first
+//! round, in which it learns, is left out of the counts, so that `--rounds 2` is the least.
+//!
 //! HyperQueue runs where `DESKGRID_HQ` names its program `hq`: its package on PyPI starts workers only
 //! inside the server's own process, so that none of them can be killed, stopped or cut off alone.
 
@@ -17,9 +20,12 @@ mod plan;
 #[path = "../peers/python.rs"]
 mod python;
 
+use std::collections::BTreeMap;
+
 use contender::{Contender, Ended, Intervals, STAGES};
 use hyperqueue::HyperQueue;
 use network::Network;
+use ours::Ours;
 use plan::{Case, DISTURBANCES, SIZES_S};
 
 const CONTENDERS: [&str; 4] = ["deskgrid", "deskgrid, estimated", "dask", "hyperqueue"];
@@ -45,6 +51,11 @@ fn main() {
     let sizes: Vec<String> = SIZES_S.iter().map(named).collect();
     let kinds: Vec<String> = DISTURBANCES.iter().map(ToString::to_string).collect();
     let names = CONTENDERS.map(str::to_owned);
+    let history = args.iter().any(|arg| arg == "history");
+    assert!(
+        !history || rounds > 1,
+        "`history` needs `--rounds 2`, since the first one is left out"
+    );
 
     if !Network::is_inside() {
         tests::build_release();
@@ -62,24 +73,33 @@ fn main() {
         "| task | disturbance | least possible | contender | makespan | ratio | intervals, s from the end |"
     );
     println!("|---|---|---|---|---|---|---|");
-    for round in 0..rounds {
-        for size_s in SIZES_S.into_iter().filter(|s| asked(&named(s), &sizes)) {
-            for kind in DISTURBANCES
-                .into_iter()
-                .filter(|kind| asked(&kind.to_string(), &kinds))
-            {
-                let case = Case::draw(round, size_s, kind);
-                for (at, name) in CONTENDERS.into_iter().enumerate() {
-                    let is_here = name != "hyperqueue" || HyperQueue::program().is_some();
-                    if !asked(name, &names) || !is_here {
-                        continue;
-                    }
-                    network.heal();
-                    let (ended, found) = run(name, &case, &network);
-                    print_row(&case, name, &ended, &found);
-                    ratios[at].push(case.ratio(&ended));
-                    intervals[at].push(found);
+    for size_s in SIZES_S.into_iter().filter(|s| asked(&named(s), &sizes)) {
+        let mut grids = BTreeMap::new();
+        let kinds = DISTURBANCES
+            .into_iter()
+            .filter(|kind| asked(&kind.to_string(), &kinds));
+        let cases = (0..rounds).flat_map(|round| kinds.clone().map(move |kind| (round, kind)));
+        for (round, kind) in cases {
+            let case = Case::draw(round, size_s, kind);
+            for (at, name) in CONTENDERS.into_iter().enumerate() {
+                let ours = name.starts_with("deskgrid");
+                let is_here = ours || name != "hyperqueue" || HyperQueue::program().is_some();
+                if !asked(name, &names) || !is_here || (history && !ours) {
+                    continue;
                 }
+                network.heal();
+                let (ended, found) = match ours {
+                    true => run_ours(&mut grids, name, &case, &network),
+                    false => run(name, &case, &network),
+                };
+                print_row(&case, name, &ended, &found);
+                if !history {
+                    grids.clear();
+                } else if round == 0 {
+                    continue;
+                }
+                ratios[at].push(case.ratio(&ended));
+                intervals[at].push(found);
             }
         }
     }
@@ -134,9 +154,23 @@ fn run(name: &str, case: &Case, network: &Network) -> (Ended, Intervals) {
                 Err(why) => return (Ended::Failed(why), Intervals::default()),
             }
         }
-        _ => Box::new(ours::Ours::start(network, name.ends_with("estimated"))),
+        _ => unreachable!("the contenders are listed"),
     };
     contender::run(contender.as_mut(), case, network)
+}
+
+/// Runs the case on this contender's grid among `grids`, as good as new but for what it has learned.
+fn run_ours(
+    grids: &mut BTreeMap<String, Ours>,
+    name: &str,
+    case: &Case,
+    network: &Network,
+) -> (Ended, Intervals) {
+    let grid = grids
+        .entry(name.to_owned())
+        .or_insert_with(|| Ours::start(network, name.ends_with("estimated")));
+    grid.heal(network);
+    contender::run(grid, case, network)
 }
 
 fn print_row(case: &Case, name: &str, ended: &Ended, intervals: &Intervals) {

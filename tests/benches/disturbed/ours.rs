@@ -27,11 +27,7 @@ impl Ours {
         grid.begin();
         for host in 0..HOSTS {
             grid.wrap(&name(host), Network::words(host));
-            let config = format!(
-                "confinement = \"process\"\nspeed = 1.0\npath = \"{}\"\n",
-                network.path(host)
-            );
-            grid.worker(&name(host)).config(&config).start();
+            start_worker(&mut grid, network, host);
         }
 
         Self {
@@ -40,6 +36,34 @@ impl Ours {
             estimated,
         }
     }
+
+    /// Starts the workers that were killed, has owners leave, and waits until every host is ready.
+    pub(crate) fn heal(&mut self, network: &Network) {
+        self.submit = None;
+        for host in 0..HOSTS {
+            if self.grid.running(&name(host)).ended().is_some() {
+                start_worker(&mut self.grid, network, host);
+            }
+            let resumed = self.grid.as_user(&name(host), ["worker", "resume"]);
+            resumed.expect_code(0);
+        }
+
+        let ready = |hosts: &serde_json::Value| {
+            let hosts = hosts["hosts"].as_array()?;
+            let ready = hosts.iter().filter(|host| host["state"] == "ready");
+            (ready.count() == HOSTS).then_some(())
+        };
+        self.grid
+            .until("every host is ready", &["host", "list"], ready);
+    }
+}
+
+fn start_worker(grid: &mut Grid, network: &Network, host: usize) {
+    let config = format!(
+        "confinement = \"process\"\nspeed = 1.0\npath = \"{}\"\n",
+        network.path(host)
+    );
+    grid.worker(&name(host)).config(&config).start();
 }
 
 impl Contender for Ours {
@@ -66,8 +90,11 @@ impl Contender for Ours {
     }
 
     fn forecast(&mut self) -> Option<Forecast> {
-        let jobs = self.grid.json(["job", "list"]);
-        let job = jobs["jobs"].get(0)?;
+        let jobs = self.grid.json(["job", "list", "--all"]);
+        let job = jobs["jobs"]
+            .as_array()?
+            .iter()
+            .max_by_key(|job| job["job"].as_u64())?;
         let count = |name: &str| job["tasks"][name].as_f64();
         let date = |name: &str| -> Option<SystemTime> {
             humantime::parse_rfc3339(job[name].as_str()?).ok()
