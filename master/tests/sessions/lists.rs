@@ -55,6 +55,38 @@ async fn a_long_list_of_jobs_comes_whole_and_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_list_of_unfinished_jobs_takes_no_longer_for_those_that_have_ended() {
+    let mut master = Master::start().await;
+    let mut identity = master.enrol(Role::Client, "ann").await;
+    let ann = Client::connect(&identity).await.unwrap();
+    for request in 1..=1_900 {
+        submit(&ann, request, &noops(1)).await.unwrap();
+    }
+    let cancel = Request::Cancel {
+        jobs: Selector::Ids(IdSet::from_range(1, 1_899)),
+        tasks: None,
+    };
+    ann.ask(&cancel).await.unwrap();
+
+    // Thirty-eight turns more, as for the jobs that have ended, would take longer than this test waits.
+    master
+        .restart_with(|config| config.limits.requests_per_s = 1)
+        .await;
+    identity.link.master = master.address();
+    let ann = Client::connect(&identity).await.unwrap();
+    let unfinished = Request::Jobs {
+        jobs: Selector::All,
+        states: vec![JobState::Waiting, JobState::Running],
+    };
+    let replies = within(ann.ask(&unfinished)).await.unwrap();
+    let [Reply::Jobs(views)] = &replies[..] else {
+        panic!("{replies:?}")
+    };
+    let listed: Vec<u32> = views.iter().map(|view| view.job.0).collect();
+    assert_eq!(listed, [1_900]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_watcher_hears_of_all_jobs_first_then_of_those_that_were_open_until_none_is() {
     let master = Master::start().await;
     let ann = Client::connect(&master.enrol(Role::Client, "ann").await)

@@ -460,12 +460,14 @@ impl Asker {
         self.core(JobAsk::Open(jobs.clone())).await
     }
 
-    /// Starts a listing of jobs. An empty selection means all unsettled jobs.
+    /// Starts a listing of jobs. An empty selection means all unsettled jobs; of others, settled ones are not even
+    /// looked at where no state of theirs is asked for.
     pub(in crate::sessions) async fn job_listing(
         &self,
         jobs: &Selector,
         states: Vec<JobState>,
     ) -> Result<JobListing, NoAnswer> {
+        let of_open = !states.is_empty() && states.iter().all(|state| !state.settled());
         let rest = match jobs {
             Selector::Ids(ids) if ids.is_empty() => {
                 let visible = match self.only_own() {
@@ -490,6 +492,10 @@ impl Asker {
             _ => self.pick(jobs).await?,
         };
 
+        let rest = match of_open {
+            true => self.open_of(&rest).await?,
+            false => rest,
+        };
         Ok(JobListing::new(rest, states))
     }
 
