@@ -91,10 +91,11 @@ pub(crate) struct Session {
 struct Renewals(JoinHandle<()>);
 
 impl Renewals {
-    fn of(state: &StateDir) -> Self {
+    fn of(state: &StateDir, identity: &Identity) -> Self {
         let dir = state.client();
+        let known = identity.certificate.clone();
         Self(tokio::spawn(async move {
-            link::renewal::keep_fresh(&dir, Purpose::Client).await;
+            link::renewal::keep_fresh(&dir, Purpose::Client, &known).await;
         }))
     }
 }
@@ -132,12 +133,13 @@ impl Session {
     /// Those of [`enter`].
     pub(crate) async fn open(state: &StateDir) -> Result<Self, Failure> {
         let (client, identity) = enter(state).await?;
+        let renewals = Arc::new(Renewals::of(state, &identity));
         Ok(Self {
             client,
             master: identity.link.master,
             name: identity.link.name,
             role: identity.link.role,
-            renewals: Arc::new(Renewals::of(state)),
+            renewals,
         })
     }
 

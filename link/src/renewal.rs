@@ -144,11 +144,10 @@ pub async fn refresh(
 }
 
 /// Keeps the identity in `dir` fresh, over connections of its own, for a program whose connections stand for longer than a
-/// certificate holds. Never ends. It begins with a pause: whoever is connected has just done what [`fresh`] does. Nobody
-/// asked for it, and its failures disturb no screen: they are told at the level of details.
-pub async fn keep_fresh(dir: &Path, purpose: Purpose) {
-    let validity = |identity: Identity| Validity::of(&identity.certificate);
-    let known = load(dir, None).and_then(validity);
+/// certificate holds, such as the one that is `known`. Never ends. It begins with a pause: whoever is connected has just
+/// done what [`fresh`] does. Nobody asked for it, and its failures disturb no screen: they are told at the level of details.
+pub async fn keep_fresh(dir: &Path, purpose: Purpose, known: &[u8]) {
+    let known = Validity::of(known);
     let mut pause = known.map_or(LONGEST_RETRY, |known| until_due(known, now_s()));
     loop {
         tokio::time::sleep(pause).await;

@@ -314,7 +314,9 @@ async fn an_identity_that_is_kept_fresh_outlives_its_certificate_and_so_do_its_c
     ann.save(home.path()).unwrap();
 
     let dir = home.path().to_owned();
-    let keeps = tokio::spawn(async move { renewal::keep_fresh(&dir, Purpose::Client).await });
+    let known = ann.certificate.clone();
+    let keeps =
+        tokio::spawn(async move { renewal::keep_fresh(&dir, Purpose::Client, &known).await });
     expired(&ann).await;
     submit(&of_ann, 1, &noops(1)).await.unwrap();
     let renewed = Identity::load(home.path()).unwrap();
