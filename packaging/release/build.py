@@ -116,18 +116,22 @@ class Workshop:
         return [str(cross_tools(self.top) / "cargo-zigbuild"), "zigbuild"]
 
     def _cargo(self, tool: list[str], *words: str) -> None:
-        env = self._env()
+        env = self._env(any("linux" in word for word in words))
         if any(word.endswith("apple-darwin") for word in words):
             env["SDKROOT"] = str(self.top / SDK)
         self.run(*tool, "--locked", *words, env=env)
 
-    def _env(self) -> dict[str, str]:
+    def _env(self, linux: bool) -> dict[str, str]:
         """The environment of a build: no path of this machine gets into a program."""
         home = pathlib.Path(os.environ.get("CARGO_HOME") or pathlib.Path.home() / ".cargo")
         here = [(self.top, "/deskgrid"), (home / "registry" / "src", "/cargo"), (home, "/cargo")]
         tools = self.top / "target" / "tools" / "zig" / "bin"
         c = " ".join(f"-ffile-prefix-map={path}={name}" for path, name in here)
         flags = [f"--remap-path-prefix={path}={name}" for path, name in reversed(here)]
+        if linux:
+            # What the environment says takes the place of the project's own flags.
+            config = tomllib.loads((self.top / ".cargo" / "config.toml").read_text())
+            flags += config["target"]['cfg(target_os = "linux")']["rustflags"]
         return {
             **os.environ,
             "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
