@@ -673,9 +673,14 @@ impl Core {
 
     /// The unsettled ones of `jobs`.
     pub(super) fn open_of(&self, jobs: &IdSet) -> IdSet {
-        jobs.iter()
-            .filter(|id| self.jobs.contains_key(&JobId(*id)))
-            .collect()
+        if jobs.len() < self.jobs.len() as u64 {
+            let asked = jobs.iter();
+            return asked
+                .filter(|id| self.jobs.contains_key(&JobId(*id)))
+                .collect();
+        }
+        let open = self.jobs.keys().map(|id| id.0);
+        open.filter(|id| jobs.contains(*id)).collect()
     }
 
     /// The job's `JobView` without forecast, promise, limits, start and width.

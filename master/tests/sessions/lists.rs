@@ -68,7 +68,7 @@ async fn a_list_of_unfinished_jobs_takes_no_longer_for_those_that_have_ended() {
     };
     ann.ask(&cancel).await.unwrap();
 
-    // Thirty-eight turns more, as for the jobs that have ended, would take longer than this test waits.
+    // Thirty-eight turns more, as for the jobs that have ended, would take 25 s.
     master
         .restart_with(|config| config.limits.requests_per_s = 1)
         .await;
@@ -78,7 +78,10 @@ async fn a_list_of_unfinished_jobs_takes_no_longer_for_those_that_have_ended() {
         jobs: Selector::All,
         states: vec![JobState::Waiting, JobState::Running],
     };
-    let replies = within(ann.ask(&unfinished)).await.unwrap();
+    let replies = tokio::time::timeout(Duration::from_secs(15), ann.ask(&unfinished))
+        .await
+        .expect("the turns of this one list alone")
+        .unwrap();
     let [Reply::Jobs(views)] = &replies[..] else {
         panic!("{replies:?}")
     };

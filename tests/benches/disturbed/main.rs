@@ -4,8 +4,8 @@
 //! host has one slot and a network namespace of its own. Prints the makespan over (the least that is
 //! possible under that very disturbance + 1 s). Needs root, `ip` and `nft`; installs Dask from PyPI.
 //!
-//! `-- history` keeps one grid of deskgrid's for all cases of a size of tasks. What it shows in the first
-//! round, in which it learns, is left out of the counts, so that `--rounds 2` is the least.
+//! `-- history` keeps one grid of deskgrid's for all cases of a size of tasks. The first round teaches it and
+//! is not counted: ask for `--rounds 2` or more.
 //!
 //! HyperQueue runs where `DESKGRID_HQ` names its program `hq`: its package on PyPI starts workers only
 //! inside the server's own process, so that none of them can be killed, stopped or cut off alone.
@@ -20,13 +20,11 @@ mod plan;
 #[path = "../peers/python.rs"]
 mod python;
 
-use std::collections::BTreeMap;
-
 use contender::{Contender, Ended, Intervals, STAGES};
 use hyperqueue::HyperQueue;
 use network::Network;
 use ours::Ours;
-use plan::{Case, DISTURBANCES, SIZES_S};
+use plan::{Case, DISTURBANCES, Disturbance, SIZES_S};
 
 const CONTENDERS: [&str; 4] = ["deskgrid", "deskgrid, estimated", "dask", "hyperqueue"];
 
@@ -54,8 +52,15 @@ fn main() {
     let history = args.iter().any(|arg| arg == "history");
     assert!(
         !history || rounds > 1,
-        "`history` needs `--rounds 2`, since the first one is left out"
+        "`history` counts from `--rounds 2` on"
     );
+    let contenders: Vec<usize> = (0..CONTENDERS.len())
+        .filter(|at| {
+            let name = CONTENDERS[*at];
+            let is_here = name != "hyperqueue" || HyperQueue::program().is_some();
+            asked(name, &names) && is_here && (!history || is_ours(name))
+        })
+        .collect();
 
     if !Network::is_inside() {
         tests::build_release();
@@ -74,30 +79,36 @@ fn main() {
     );
     println!("|---|---|---|---|---|---|---|");
     for size_s in SIZES_S.into_iter().filter(|s| asked(&named(s), &sizes)) {
-        let mut grids = BTreeMap::new();
-        let kinds = DISTURBANCES
-            .into_iter()
-            .filter(|kind| asked(&kind.to_string(), &kinds));
-        let cases = (0..rounds).flat_map(|round| kinds.clone().map(move |kind| (round, kind)));
-        for (round, kind) in cases {
+        let mut runs: Vec<(usize, u64, Disturbance)> = Vec::new();
+        for round in 0..rounds {
+            for kind in DISTURBANCES {
+                if asked(&kind.to_string(), &kinds) {
+                    runs.extend(contenders.iter().map(|at| (*at, round, kind)));
+                }
+            }
+        }
+        if history {
+            // One grid after the other: they would be at the same addresses.
+            runs.sort_by_key(|(at, ..)| *at);
+        }
+
+        let mut grid: Option<(usize, Ours)> = None;
+        for (at, round, kind) in runs {
+            let name = CONTENDERS[at];
             let case = Case::draw(round, size_s, kind);
-            for (at, name) in CONTENDERS.into_iter().enumerate() {
-                let ours = name.starts_with("deskgrid");
-                let is_here = ours || name != "hyperqueue" || HyperQueue::program().is_some();
-                if !asked(name, &names) || !is_here || (history && !ours) {
-                    continue;
-                }
-                network.heal();
-                let (ended, found) = match ours {
-                    true => run_ours(&mut grids, name, &case, &network),
-                    false => run(name, &case, &network),
-                };
-                print_row(&case, name, &ended, &found);
-                if !history {
-                    grids.clear();
-                } else if round == 0 {
-                    continue;
-                }
+            grid = grid.filter(|(of, _)| history && *of == at);
+            network.heal();
+            let (ended, found) = if is_ours(name) {
+                let start = || (at, Ours::start(&network, name.ends_with("estimated")));
+                let (_, ours) = grid.get_or_insert_with(start);
+                ours.heal(&network);
+                contender::run(ours, &case, &network)
+            } else {
+                run(name, &case, &network)
+            };
+
+            print_row(&case, name, &ended, &found);
+            if !history || round > 0 {
                 ratios[at].push(case.ratio(&ended));
                 intervals[at].push(found);
             }
@@ -141,6 +152,12 @@ fn named(size_s: &f64) -> String {
     format!("{size_s}s")
 }
 
+/// Whether a contender of this name is a grid of deskgrid's.
+fn is_ours(name: &str) -> bool {
+    name.starts_with("deskgrid")
+}
+
+/// Runs the case with another program.
 fn run(name: &str, case: &Case, network: &Network) -> (Ended, Intervals) {
     let mut contender: Box<dyn Contender + '_> = match name {
         "dask" => match dask::Dask::start(network) {
@@ -157,20 +174,6 @@ fn run(name: &str, case: &Case, network: &Network) -> (Ended, Intervals) {
         _ => unreachable!("the contenders are listed"),
     };
     contender::run(contender.as_mut(), case, network)
-}
-
-/// Runs the case on this contender's grid among `grids`, as good as new but for what it has learned.
-fn run_ours(
-    grids: &mut BTreeMap<String, Ours>,
-    name: &str,
-    case: &Case,
-    network: &Network,
-) -> (Ended, Intervals) {
-    let grid = grids
-        .entry(name.to_owned())
-        .or_insert_with(|| Ours::start(network, name.ends_with("estimated")));
-    grid.heal(network);
-    contender::run(grid, case, network)
 }
 
 fn print_row(case: &Case, name: &str, ended: &Ended, intervals: &Intervals) {

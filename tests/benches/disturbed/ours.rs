@@ -1,19 +1,27 @@
 //! deskgrid with the shipped settings, and a user at the command line.
 
 use std::path::Path;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use tests::{Grid, Started};
+use serde_json::Value;
+use tests::{Grid, Started, eventually};
 
 use super::contender::{Contender, Forecast};
 use super::network::{MASTER, Network};
 use super::plan::{Case, HOSTS};
+
+/// The longest time until a host is ready again: one whose worker died several times gets no task for a while.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 pub(crate) struct Ours {
     /// Ends before the grid.
     submit: Option<Started>,
     grid: Grid,
     estimated: bool,
+    /// The number of the newest job of the cases before; 0 if there was none.
+    before: u64,
+    /// The host whose worker the case ends.
+    ends: Option<usize>,
 }
 
 fn name(host: usize) -> String {
@@ -34,27 +42,43 @@ impl Ours {
             submit: None,
             grid,
             estimated,
+            before: 0,
+            ends: None,
         }
     }
 
-    /// Starts the workers that were killed, has owners leave, and waits until every host is ready.
+    /// Ends what the case before has left: its job, the pause of its owner, a worker that was killed. Waits until
+    /// every host is ready.
     pub(crate) fn heal(&mut self, network: &Network) {
         self.submit = None;
-        for host in 0..HOSTS {
-            if self.grid.running(&name(host)).ended().is_some() {
-                start_worker(&mut self.grid, network, host);
+        if let Some(job) = self.newest() {
+            self.before = job["job"].as_u64().expect("a number");
+            if job["state"] == "running" || job["state"] == "waiting" {
+                let cancel = ["job", "cancel", &self.before.to_string()].map(str::to_owned);
+                self.grid.deskgrid(cancel).expect_code(0);
             }
+        }
+
+        if let Some(host) = self.ends.take() {
+            let worker = self.grid.running(&name(host));
+            eventually("the worker ends", PATIENCE, || worker.ended());
+            start_worker(&mut self.grid, network, host);
+        }
+        for host in 0..HOSTS {
             let resumed = self.grid.as_user(&name(host), ["worker", "resume"]);
             resumed.expect_code(0);
         }
+        eventually("every host is ready", PATIENCE, || {
+            let hosts = self.grid.json(["host", "list"]);
+            let mut hosts = hosts["hosts"].as_array()?.iter();
+            hosts.all(|host| host["state"] == "ready").then_some(())
+        });
+    }
 
-        let ready = |hosts: &serde_json::Value| {
-            let hosts = hosts["hosts"].as_array()?;
-            let ready = hosts.iter().filter(|host| host["state"] == "ready");
-            (ready.count() == HOSTS).then_some(())
-        };
-        self.grid
-            .until("every host is ready", &["host", "list"], ready);
+    fn newest(&self) -> Option<Value> {
+        let jobs = self.grid.json(["job", "list", "--all"]);
+        let jobs = jobs["jobs"].as_array()?.iter();
+        jobs.max_by_key(|job| job["job"].as_u64()).cloned()
     }
 }
 
@@ -90,11 +114,10 @@ impl Contender for Ours {
     }
 
     fn forecast(&mut self) -> Option<Forecast> {
-        let jobs = self.grid.json(["job", "list", "--all"]);
-        let job = jobs["jobs"]
-            .as_array()?
-            .iter()
-            .max_by_key(|job| job["job"].as_u64())?;
+        let job = self.newest()?;
+        if job["job"].as_u64()? <= self.before {
+            return None;
+        }
         let count = |name: &str| job["tasks"][name].as_f64();
         let date = |name: &str| -> Option<SystemTime> {
             humantime::parse_rfc3339(job[name].as_str()?).ok()
@@ -107,6 +130,7 @@ impl Contender for Ours {
     }
 
     fn worker(&mut self, host: usize) -> u32 {
+        self.ends = Some(host);
         self.grid.running(&name(host)).pid()
     }
 

@@ -460,8 +460,8 @@ impl Asker {
         self.core(JobAsk::Open(jobs.clone())).await
     }
 
-    /// Starts a listing of jobs. An empty selection means all unsettled jobs; of others, settled ones are not even
-    /// looked at where no state of theirs is asked for.
+    /// Starts a listing of jobs. An empty selection means all unsettled jobs. In any other one, settled jobs are left
+    /// out at once where no settled state is asked for.
     pub(in crate::sessions) async fn job_listing(
         &self,
         jobs: &Selector,
@@ -480,7 +480,8 @@ impl Asker {
                         ))
                     }
                 };
-                self.core(JobAsk::OpenOf(visible)).await?
+                let open = self.core(JobAsk::OpenOf(visible)).await?;
+                return Ok(JobListing::new(open, states));
             }
             // A list of none is a list, too.
             Selector::Labelled(labels) => {
