@@ -125,8 +125,9 @@ fn the_owner_looks_pauses_and_resumes_while_the_master_is_away() {
 fn the_status_tells_of_the_masters_silence_before_it_counts_as_its_end() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
-    let status = told(&grid, &["status"]);
-    assert_eq!(status["connected"], true, "{status}");
+    eventually("the worker knows that it has joined", PATIENCE, || {
+        (told(&grid, &["status"])["connected"] == true).then_some(())
+    });
 
     grid.kill_master();
     eventually("the status tells of a silence", PATIENCE, || {
