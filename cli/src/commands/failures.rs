@@ -89,11 +89,11 @@ pub(super) fn in_words(job: &JobView, causes: &[FailureCause], work: Option<&Wor
             printable(cause),
             printable(&on.join(", "))
         );
+        if let Some(more) = work.and_then(|work| on_missing_program(cause, work, str::to_owned)) {
+            text += &format!("    hint: {more}\n");
+        }
         for line in stderr {
             text += &format!("    {}\n", printable(line));
-        }
-        if let Some(more) = work.and_then(|work| on_missing_program(cause, work)) {
-            text += &format!("    {more}\n");
         }
     }
 

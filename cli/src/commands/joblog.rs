@@ -2,11 +2,10 @@
 //! first nine columns are those of GNU parallel's joblog, so that tools for one read the other.
 
 use common::selector::Selector;
-use common::template::TemplateValues;
 use common::view::{AttemptView, TaskView, WorkView};
 use common::{AttemptId, Time};
 
-use super::work::command_of;
+use super::work::{command_of, values_of};
 use super::{Context, task};
 use crate::args::OutputMode;
 use crate::args::value::OneJob;
@@ -51,7 +50,7 @@ fn rows(
         .flat_map(|task| task.attempts.iter().map(move |a| (task, a)));
 
     all.map(move |(task, attempt)| {
-        let command = work.and_then(|work| command_line(task, attempt, work));
+        let command = work.and_then(|work| command_of(work, &values_of(task, attempt)));
         let command = command.or_else(|| task.item.clone());
         let row = row(task, attempt, command.unwrap_or_else(|| name.to_owned()));
         (attempt.assigned, attempt.attempt, row)
@@ -64,18 +63,6 @@ fn text(rows: &[AttemptLine]) -> String {
         .zip(rows)
         .map(|(n, (.., row))| format!("{n}\t{row}\n"));
     format!("{HEADINGS}\n") + &lines.collect::<String>()
-}
-
-/// Returns the command of an attempt as one would type it; `None` where its task runs nothing.
-fn command_line(task: &TaskView, attempt: &AttemptView, work: &WorkView) -> Option<String> {
-    let values = TemplateValues {
-        attempt: attempt.attempt,
-        host: &attempt.host,
-        platform: "",
-        item: task.item.as_deref().unwrap_or_default(),
-        width: None,
-    };
-    command_of(work, &values)
 }
 
 fn row(task: &TaskView, attempt: &AttemptView, command: String) -> String {

@@ -9,9 +9,9 @@ use common::view::{AttemptState, AttemptView, TaskState, TaskView};
 use common::{IdSet, TaskId, Time};
 
 use super::Context;
-use super::work::on_missing_program;
-use crate::args::TaskCommand;
+use super::work::{expanded, missing_program, on_missing_program, values_of};
 use crate::args::value::{OneJob, OneTask};
+use crate::args::{OutputMode, TaskCommand};
 use crate::failure::{Exit, Failure};
 use crate::output::PagePlace;
 use crate::output::json::{Json, List};
@@ -172,14 +172,11 @@ async fn info(context: &Context, session: &Session, task: OneTask) -> Result<(),
 
     let failed = |attempt: &&AttemptView| attempt.state == AttemptState::Failed;
     let failed = view.attempts.iter().rfind(failed);
-    let hint = match failed.and_then(|attempt| attempt.reason.as_deref()) {
-        Some(why) => {
-            let work = session.work(task.job).await?;
-            work.and_then(|work| on_missing_program(why, &work))
-        }
+    let hint = match failed.filter(|_| context.out.mode() == OutputMode::Cli) {
+        Some(attempt) => on_missing_program_of(session, &view, attempt).await,
         None => None,
     };
-    let hint = hint.map_or_else(String::new, |hint| hint + "\n");
+    let hint = hint.map_or_else(String::new, |hint| format!("hint: {hint}\n"));
 
     let color = context.out.color();
     context.out.show(
@@ -187,6 +184,19 @@ async fn info(context: &Context, session: &Session, task: OneTask) -> Result<(),
         || describe(&view, color) + &hint,
         || vec![task.to_string()],
     )
+}
+
+/// Says more of an attempt whose program was missing; `None` of any other, and if the master does not tell more.
+async fn on_missing_program_of(
+    session: &Session,
+    task: &TaskView,
+    attempt: &AttemptView,
+) -> Option<String> {
+    let end = attempt.reason.as_deref()?;
+    missing_program(end)?;
+    let work = session.work(task.task.job).await.ok()??;
+    let values = values_of(task, attempt);
+    on_missing_program(end, &work, |name| expanded(name, &values))
 }
 
 pub(super) fn describe(task: &TaskView, color: bool) -> String {

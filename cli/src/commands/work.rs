@@ -3,7 +3,7 @@
 use common::job::{Compare, Rules};
 use common::template::{Template, TemplateValues};
 use common::text::printable;
-use common::view::WorkView;
+use common::view::{AttemptView, TaskView, WorkView};
 
 /// The number of inputs that are named where a program is missing.
 const SHOWN_INPUTS: usize = 5;
@@ -18,10 +18,26 @@ pub(super) fn command(work: &WorkView) -> Option<String> {
 /// Returns the command of one attempt. A word stays as it was submitted if a client does not know all of its
 /// placeholders.
 pub(super) fn command_of(work: &WorkView, values: &TemplateValues<'_>) -> Option<String> {
-    typed(work, |word| match word.parse::<Template>() {
+    typed(work, |word| expanded(word, values))
+}
+
+/// Returns the word with its placeholders replaced, if a client knows all of them.
+pub(super) fn expanded(word: &str, values: &TemplateValues<'_>) -> String {
+    match word.parse::<Template>() {
         Ok(word) if !UNKNOWN.iter().any(|name| word.mentions(name)) => word.expand(values),
         _ => word.to_owned(),
-    })
+    }
+}
+
+/// Returns the values of an attempt's placeholders, as far as a client knows them.
+pub(super) fn values_of<'a>(task: &'a TaskView, attempt: &'a AttemptView) -> TemplateValues<'a> {
+    TemplateValues {
+        attempt: attempt.attempt,
+        host: &attempt.host,
+        platform: "",
+        item: task.item.as_deref().unwrap_or_default(),
+        width: None,
+    }
 }
 
 fn typed(work: &WorkView, shown: impl Fn(&str) -> String) -> Option<String> {
@@ -47,30 +63,42 @@ pub(super) fn files(work: &WorkView) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// Says more of a task that ended in this way since its program was not there or may not be executed; `None` of
-/// any other end.
-pub(super) fn on_missing_program(end: &str, work: &WorkView) -> Option<String> {
-    let ended = |code: &str| end.contains(&format!("ended with exit code {code}"));
-    let by_shell = if ended("126") {
-        "a shell ends so where a file may not be executed (chmod +x before you submit it); "
-    } else if ended("127") {
-        "a shell ends so where it finds no such program (an input is called as ./NAME); "
-    } else if end.contains("not found in PATH") || end.contains("does not exist below the attempt")
-    {
-        ""
-    } else {
-        return None;
-    };
-
+/// Says more of a task that ended in this way since its program was not there or may not be executed, and names its
+/// inputs as `shown`; `None` of any other end.
+pub(super) fn on_missing_program(
+    end: &str,
+    work: &WorkView,
+    shown: impl Fn(&str) -> String,
+) -> Option<String> {
+    let by_shell = missing_program(end)?;
     let names = work.inputs.iter().take(SHOWN_INPUTS);
-    let names: Vec<String> = names.map(|name| quoted(name)).collect();
+    let names: Vec<String> = names.map(|name| quoted(&shown(name))).collect();
+    let names = names.join(", ");
     let has = match work.inputs.len().saturating_sub(SHOWN_INPUTS) {
-        0 if names.is_empty() => "no inputs: submit --input FILE places one there".to_owned(),
-        0 => names.join(", "),
-        _ if work.cut > 0 => format!("{} (and more)", names.join(", ")),
-        more => format!("{} (and {more} more)", names.join(", ")),
+        0 if names.is_empty() => "has no inputs (submit --input FILE places one there)".to_owned(),
+        0 => format!("has: {names}"),
+        _ if work.cut > 0 => format!("has: {names} (and more)"),
+        more => format!("has: {names} (and {more} more)"),
     };
-    Some(format!("{by_shell}the task's directory has: {has}"))
+    Some(format!("{by_shell}the task's directory {has}"))
+}
+
+/// Returns the meaning of the exit code of a task that ended in this way, empty where it has none; `None` unless its
+/// program was not there or may not be executed.
+pub(super) fn missing_program(end: &str) -> Option<&'static str> {
+    let mut parts = end.split("; ");
+    match parts.find_map(|part| part.strip_prefix("ended with exit code ")) {
+        Some("126") => Some(
+            "by a shell's convention 126 is a file that may not be executed (chmod +x before you submit it); ",
+        ),
+        Some("127") => Some(
+            "by a shell's convention 127 is a program that is not found (an input is called as ./NAME), or a library of \
+             it is missing; ",
+        ),
+        _ if end.contains("not found in PATH") => Some(""),
+        _ if end.contains("does not exist below the attempt") => Some(""),
+        _ => None,
+    }
 }
 
 /// Returns the settings that are not the usual ones, as options of `submit`; `None` where all are.
@@ -160,22 +188,31 @@ mod tests {
             cut,
             ..WorkView::empty(Rules::default())
         };
-        let said = |end: &str, work: WorkView| on_missing_program(end, &work).unwrap_or_default();
+        let said = |end: &str, work: WorkView| {
+            on_missing_program(end, &work, str::to_owned).unwrap_or_default()
+        };
 
         let nowhere = "could not be started: program `x` not found in PATH (/bin)";
         let two = "the task's directory has: in1, in2";
         assert_eq!(said(nowhere, work(2, 3)), two);
         assert!(said(nowhere, work(8, 0)).ends_with("in5 (and 3 more)"));
         assert!(said(nowhere, work(8, 1)).ends_with("in5 (and more)"));
-        assert!(said(nowhere, work(0, 0)).contains("has: no inputs"));
+        assert!(said(nowhere, work(0, 0)).contains("has no inputs ("));
 
-        let by_shell = said("ended with exit code 127", work(2, 0));
+        let by_shell = said(
+            "first attempt; ended with exit code 127; a warning",
+            work(2, 0),
+        );
+        let told = ["a shell's convention", "./NAME", "library"];
         assert!(
-            by_shell.contains("./NAME") && by_shell.ends_with(two),
+            told.iter().all(|words| by_shell.contains(words)) && by_shell.ends_with(two),
             "{by_shell}"
         );
         assert!(said("ended with exit code 126", work(2, 0)).contains("chmod +x"));
-        assert_eq!(said("ended with exit code 12", work(2, 0)), "");
+        for other in [12, 1260, 1275] {
+            let end = format!("ended with exit code {other}");
+            assert_eq!(said(&end, work(2, 0)), "", "another code");
+        }
     }
 
     #[test]

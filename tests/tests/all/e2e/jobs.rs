@@ -56,20 +56,31 @@ fn a_task_whose_program_is_not_found_is_told_which_inputs_it_has() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
     let tool = grid.file("tool.sh", "true");
-    let tool = tool.to_str().expect("UTF-8");
+    let tool = format!("{}:tool-%{{TASK_ID}}.sh", tool.display());
 
-    let by_shell = ["sh", "-c", "no-such-program"];
-    for (job, command) in [("1", &by_shell[2..]), ("2", &by_shell[..])] {
-        let start = ["submit", "--retries", "0", "--wait", "--input", tool, "--"];
+    let by_shell = ["sh", "-c", "echo said >&2; no-such-program"];
+    for (job, command) in [("1", &["no-such-program"][..]), ("2", &by_shell[..])] {
+        let start = ["submit", "--retries", "0", "--wait", "--input", &tool, "--"];
         let words = [&start[..], command].concat();
         grid.deskgrid(words).expect_code(3);
+
         let task = format!("{job}.1");
-        for shown in [["job", "info", job], ["task", "info", &task]] {
+        for (shown, name) in [
+            (["job", "info", job], "%{TASK_ID}"),
+            (["task", "info", &task], "1"),
+        ] {
             let text = grid.deskgrid(shown).expect_code(0).stdout;
-            assert!(
-                text.contains("the task's directory has: tool.sh\n"),
-                "{text}"
-            );
+            let hint = text
+                .lines()
+                .find(|line| line.trim_start().starts_with("hint: "));
+            let has = format!("the task's directory has: tool-{name}.sh");
+            assert!(hint.is_some_and(|hint| hint.ends_with(&has)), "{text}");
+            if let (Some(said), Some(hint)) = (text.find("said"), text.find("hint: ")) {
+                assert!(
+                    hint < said,
+                    "it is not a part of what the task wrote: {text}"
+                );
+            }
         }
     }
 }
