@@ -34,8 +34,8 @@ Examples:
         /// [repeatable]
         #[arg(long, value_name = "LABEL")]
         label: Vec<Label>,
-        /// Print the attempts of one job as tab-separated values; of a long command the beginning,
-        /// and its words with %{PLATFORM}, %{RANK} or %{WIDTH} as they were submitted
+        /// Print the attempts of one job as tab-separated values; a long command is cut; words with
+        /// %{PLATFORM}, %{RANK} or %{WIDTH} stay as submitted
         #[arg(long, value_name = "JOB", conflicts_with_all = ["all", "state", "last", "label"])]
         joblog: Option<OneJob>,
     },

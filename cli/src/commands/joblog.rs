@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::session::Session;
 
 const HEADINGS: &str = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\t\
-                        Task\tAttempt\tState\tSuspended\tCpu\tReason";
+                        Task\tAttempt\tState\tSuspended\tCpu\tReason\tItem";
 
 /// Prints the attempts of one job, in the order in which they were assigned.
 pub(super) async fn run(context: &Context, session: &Session, job: OneJob) -> Result<(), Failure> {
@@ -87,6 +87,7 @@ fn row(task: &TaskView, attempt: &AttemptView, command: String) -> String {
         format!("{:.3}", attempt.suspended.secs()),
         format!("{:.3}", attempt.cpu.secs()),
         attempt.reason.clone().unwrap_or_default(),
+        task.item.clone().unwrap_or_default(),
     ];
     cells
         .map(|cell| cell.replace(['\t', '\n', '\r'], " "))
@@ -152,30 +153,38 @@ mod tests {
             attempts,
             speculation: None,
         };
-        let sorted = |work: Option<&WorkView>| {
-            let tasks = [view.clone()];
+        let sorted = |work: Option<&WorkView>, item: Option<&str>| {
+            let item = item.map(str::to_owned);
+            let tasks = [TaskView {
+                item,
+                ..view.clone()
+            }];
             let mut rows: Vec<AttemptLine> = rows(&tasks, "render", work).collect();
             rows.sort_unstable();
             text(&rows)
         };
-        let text = sorted(None);
+        let text = sorted(None, None);
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[0].split('\t').take(9).last(), Some("Command"));
 
         assert_eq!(
             lines[1],
-            "1\tdesk-1\t5.500\t1.250\t0\t0\t0\t0\trender\t7.3\t1\tfinished\t0.000\t1.000\tfirst attempt"
+            "1\tdesk-1\t5.500\t1.250\t0\t0\t0\t0\trender\t7.3\t1\tfinished\t0.000\t1.000\tfirst attempt\t"
         );
         assert!(lines[2].contains("\t-1\t11\trender\t7.3\t2\tfailed\t") && lines.len() == 3);
 
-        let words = ["./draw", "%{HOST}", "part %{TASK_ID}", "%{RANK}"];
+        let words = ["./draw", "%{HOST}", "part %{TASK_ID}", "%{RANK}", "%{ITEM}"];
+        let more = std::iter::repeat_n("x", 59);
         let work = WorkView {
-            command: words.map(str::to_owned).to_vec(),
+            command: words.into_iter().chain(more).map(str::to_owned).collect(),
+            cut: 1,
             stdin: Some("in-%{TASK_ID}".into()),
             ..WorkView::empty(Rules::default())
         };
-        let line = "\t./draw desk-1 'part 3' %{RANK} < in-3\t7.3\t1\t";
-        let text = sorted(Some(&work));
-        assert!(text.contains(line), "{text}");
+        let text = sorted(Some(&work), Some("{a,b}"));
+        let words = "\t./draw desk-1 'part 3' %{RANK} '{a,b}' x ";
+        for told in [words, " x ... < in-3\t7.3\t1\t", "\tfirst attempt\t{a,b}\n"] {
+            assert!(text.contains(told), "{text}");
+        }
     }
 }

@@ -7,6 +7,8 @@ use common::view::{AttemptView, TaskView, WorkView};
 
 /// The number of inputs that are named where a program is missing.
 const SHOWN_INPUTS: usize = 5;
+/// The number of words after which a master cuts a command.
+const MOST_WORDS: usize = 64;
 /// The placeholders whose values no view has.
 const UNKNOWN: [&str; 3] = ["PLATFORM", "RANK", "WIDTH"];
 
@@ -42,7 +44,8 @@ pub(super) fn values_of<'a>(task: &'a TaskView, attempt: &'a AttemptView) -> Tem
 
 fn typed(work: &WorkView, shown: impl Fn(&str) -> String) -> Option<String> {
     let words = work.command.iter().map(|word| quoted(&shown(word)));
-    let words: Vec<String> = words.collect();
+    let cut = work.cut > 0 && work.command.len() >= MOST_WORDS;
+    let words: Vec<String> = words.chain(cut.then(|| "...".to_owned())).collect();
     let stdin = work.stdin.as_ref();
     let stdin = stdin.map_or_else(String::new, |name| format!(" < {}", quoted(&shown(name))));
     (!words.is_empty()).then(|| words.join(" ") + &stdin)
@@ -146,7 +149,8 @@ fn quorum(rules: &Rules) -> Option<String> {
 /// Returns a word in the quotes that a shell would need for it.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./:=,+@%{}".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
+    let expands = word.contains('{') && (word.contains(',') || word.contains(".."));
+    if !word.is_empty() && !expands && word.chars().all(plain) {
         return word.to_owned();
     }
     format!("'{}'", printable(word).replace('\'', "'\\''"))
@@ -220,6 +224,8 @@ mod tests {
         let cases = [
             ("./run.sh", "./run.sh"),
             ("%{TASK_ID}", "%{TASK_ID}"),
+            ("{a,b}", "'{a,b}'"),
+            ("{1..9}", "'{1..9}'"),
             ("", "''"),
             ("sleep 4", "'sleep 4'"),
             ("it's", "'it'\\''s'"),
