@@ -387,11 +387,11 @@ impl AttemptView {
         self.state == AttemptState::Finished && believed
     }
 
-    /// Returns the run time in words: an upper bound if it was started and its host never told, and `None` if
-    /// it was not, as far as is known.
+    /// Returns the run time in words: an upper bound if it was started and ended and its host never told, and `None`
+    /// if it was not started, as far as is known, or nothing was told yet.
     pub fn run_in_words(&self) -> Option<String> {
         match (self.ran, self.started, self.finished) {
-            (Span::ZERO, None, _) => None,
+            (Span::ZERO, None, _) | (Span::ZERO, _, None) => None,
             (Span::ZERO, Some(started), Some(finished)) if finished > started => {
                 Some(format!("up to {}", finished.since(started)))
             }
@@ -736,6 +736,18 @@ mod tests {
             ..silent.clone()
         };
         assert_eq!(said.run_in_words().as_deref(), Some("3.0s"));
+
+        // The master has restarted, and its host is not back.
+        let untold = AttemptView {
+            finished: None,
+            ..silent.clone()
+        };
+        assert_eq!(untold.run_in_words(), None);
+        let at_once = AttemptView {
+            finished: silent.started,
+            ..silent.clone()
+        };
+        assert_eq!(at_once.run_in_words().as_deref(), Some("0s"));
 
         // It is on its way to a host that is to confirm the result of another.
         let never_started = AttemptView {

@@ -90,7 +90,8 @@ fn line(attempt: &AttemptView) -> Markup {
             (badge(StateLook::of_attempt(attempt.state), &attempt.state))
             " on " (host_link(&attempt.host)) ", assigned " (clock(attempt.assigned))
             @if let Some(finished) = attempt.finished { ", ended " (clock(finished)) }
-            @if let Some(ran) = attempt.run_in_words() { ", ran " (ran) " (processor " (attempt.cpu) ")" }
+            @if let Some(ran) = attempt.run_in_words() { ", ran " (ran) }
+            @if attempt.cpu.0 > 0 { " (processor " (attempt.cpu) ")" }
             @if attempt.suspended.0 > 0 { ", suspended " (span(attempt.suspended)) }
             @if let Some(code) = attempt.exit_code { ", exit code " (code) }
             @if attempt.duplicate { " · a copy" }
