@@ -26,7 +26,8 @@ impl Core {
         let live = live.filter(|live| live.attempt.task == task);
         let best = live.max_by_key(|live| {
             let again = Some(live.attempt) == before;
-            (again, live.phase.executing(), live.ran, live.attempt.number)
+            let ran = live.ran_by(self.now);
+            (again, live.phase.executing(), ran, live.attempt.number)
         })?;
 
         let (attempt, host) = (best.attempt, best.host);

@@ -61,10 +61,10 @@ pub struct LiveAttempt {
     pub phase: Phase,
     /// The run time in its host's last report, without suspensions.
     pub ran: Span,
-    /// The time of that report, if the attempt runs on since.
+    /// The time of that report, if it told that the attempt runs.
     pub running_since: Option<Time>,
-    /// The time at which its host's connection was lost, if it is lost now.
-    pub parted: Option<Time>,
+    /// The time at which its host's owner came or its connection was lost, if that is so now.
+    pub stood: Option<Time>,
     /// The time suspended before `suspended_since`, as reported in this incarnation.
     pub suspended: Span,
     /// The begin of its suspension, if it is suspended.
@@ -80,9 +80,9 @@ pub struct LiveAttempt {
 
 impl LiveAttempt {
     /// Returns the run time at `now`: as reported, and while the attempt runs the time since then, as far as its
-    /// host was connected.
+    /// host was connected and its owner let it run.
     pub fn ran_by(&self, now: Time) -> Span {
-        let until = self.parted.map_or(now, |parted| parted.min(now));
+        let until = self.stood.map_or(now, |stood| stood.min(now));
         let since = self.running_since.map(|since| until.since(since));
         self.ran + since.unwrap_or(Span::ZERO)
     }
@@ -173,6 +173,7 @@ impl Scheduler {
             let on = self.hosts.table.get(&copy.host)?;
             let load = on.books.get(&copy.attempt)?;
             let running_since = load.noted.filter(|_| load.phase == Phase::Running);
+            let owner_came = on.holds_still(load.phase).then_some(on.owner_since);
             let attempt = copy.attempt;
             let host = copy.host;
             let phase = load.phase;
@@ -189,7 +190,7 @@ impl Scheduler {
                 phase,
                 ran,
                 running_since,
-                parted: on.parted,
+                stood: owner_came.or(on.parted),
                 suspended,
                 suspended_since,
                 progress,

@@ -545,10 +545,17 @@ fn a_run_time_goes_on_between_reports_while_the_attempt_runs_and_its_host_is_con
     w.pass(s(20));
     assert_eq!(ran(&w), s(20));
 
+    let owner = OwnerState::Present(YieldReason::Busy);
+    w.send(Event::OwnerChanged { host, owner });
+    w.pass(s(30));
+    assert_eq!(ran(&w), s(20), "its report is still to come");
+
     report(&mut w, Phase::Suspended(YieldReason::Busy), s(21));
     w.pass(s(30));
     assert_eq!(ran(&w), s(21), "it stands still");
 
+    let owner = OwnerState::Away;
+    w.send(Event::OwnerChanged { host, owner });
     report(&mut w, Phase::Running, s(21));
     w.pass(s(5));
     w.parts(host);
