@@ -13,7 +13,8 @@ Examples:
   deskgrid request last.2-5                 # four more are needed
   deskgrid job cancel last --unrequested    # none of the others is needed
 
-By default unrequested tasks behind the last requested one start before those in front of it.";
+By default unrequested tasks with higher numbers than any requested one start
+before those with lower numbers.";
 
 /// The flags of `deskgrid request`.
 #[derive(Debug, Args)]

@@ -532,17 +532,16 @@ impl Job {
     }
 
     /// Returns those of these waiting tasks that nobody has requested although a later one was, with the
-    /// reason why they start last; `None` where there are none, or no later task.
+    /// reason why they start last; `None` where there are none, or no later unrequested one waits.
     pub(crate) fn passed_over(&self, waiting: &IdSet) -> Option<(String, IdSet)> {
-        let speculation = self.speculation.as_deref()?;
-        let last = speculation.expected().checked_sub(1)?;
-        speculation.ids.first_beyond(last + 1, &IdSet::new())?;
+        let last = self.speculation.as_deref()?.expected().checked_sub(1)?;
+        let unrequested = self.split(waiting).1;
+        unrequested.first_beyond(last + 1, &IdSet::new())?;
 
-        let tasks = self.split(waiting).1;
-        let tasks = tasks.intersection(&IdSet::from_range(0, last));
+        let tasks = unrequested.intersection(&IdSet::from_range(0, last));
         let why = format!(
-            "nobody has requested it, but task {last} behind it: unrequested tasks after that one are expected to be \
-             needed first"
+            "nobody has requested it, though task {last}, which is behind it, was requested; unrequested tasks behind \
+             task {last} are expected to be needed first"
         );
         (!tasks.is_empty()).then_some((why, tasks))
     }

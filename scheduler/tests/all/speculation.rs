@@ -136,9 +136,13 @@ fn tasks_before_a_requested_one_that_start_last_are_explained_as_passed_over() {
         let found = passed_over(&world, job);
         assert_eq!(found.is_some(), explained, "{policy}");
         if let Some((why, tasks)) = found {
-            assert!(why.contains("but task 4 behind it"), "{why}");
+            assert!(why.contains("though task 4, which is behind it,"), "{why}");
             assert_eq!(tasks, IdSet::from_range(2, 3));
         }
+
+        let tasks = Some(IdSet::from_range(5, 6));
+        world.send(Event::JobCancelled { job, tasks });
+        assert_eq!(passed_over(&world, job), None, "no other waits");
     }
 }
 
