@@ -98,7 +98,7 @@ impl Core {
                 RefusalCode::NotAdmitted,
                 few,
                 "ask again once hosts of more owners take work (deskgrid host list), or an admin has said whose they are: \
-                 deskgrid host owner",
+                 deskgrid host owner HOST OWNER",
             ),
             Refused::NoHost => {
                 let hint = "ask again once there is one: deskgrid host list";

@@ -27,6 +27,10 @@ const REASONS: usize = 3;
 /// The most jobs ahead of another that are named for one reason.
 const NAMED: usize = 3;
 
+/// The way out for want of owners.
+const SAY_OWNERS: &str =
+    "(if some hosts belong to other people, an admin can say so: deskgrid host owner HOST OWNER)";
+
 /// The reasons why a job does not go on faster.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Explanation {
@@ -460,7 +464,7 @@ impl Scheduler {
         (quorum.compares() && !owners.is_empty() && owners.len() < size).then(|| {
             format!(
                 "{size} results of different owners' hosts must agree, and all hosts that qualify belong to {} \
-                 (an admin says whose a host is: deskgrid host owner)",
+                 {SAY_OWNERS}",
                 plural(owners.len() as u64, "owner")
             )
         })
@@ -484,11 +488,11 @@ impl Scheduler {
         let size = job.rules.quorum.size;
         let why =
             format!("another result from a host of another owner is wanted, until {size} agree");
-        let none_left = "; no such host takes work now, or will once its owner leaves (an admin says whose a \
-                         host is: deskgrid host owner)";
+        let none_left =
+            format!("; no such host takes work now, or will once its owner leaves {SAY_OWNERS}");
 
         let mut all = Vec::new();
-        for (tasks, end) in [(possible, ""), (stuck, none_left)] {
+        for (tasks, end) in [(possible, ""), (stuck, none_left.as_str())] {
             let differing = job.differing(&tasks);
             let mut others = tasks;
             others.subtract(&differing);
