@@ -309,6 +309,7 @@ async fn a_command_that_cannot_start_gives_the_reason(bench: Box<Bench>) {
             "`/no/such/program` does not exist on this host",
         ),
         ("./plain", "may not be executed: mark an input executable"),
+        ("/etc/passwd", "may not be executed on this host"),
         ("./lost", "the interpreter"),
         ("./noise", "not a program of this system"),
         ("", "the command is empty"),

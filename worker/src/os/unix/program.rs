@@ -161,6 +161,9 @@ fn explain(launch: &Launch, dir: &Path, program: &Path, error: &io::Error) -> St
         io::ErrorKind::PermissionDenied if !shows(&launch.confines, dir, &there) => {
             out_of_sight(launch)
         }
+        io::ErrorKind::PermissionDenied if program.is_absolute() => {
+            format!("program `{name}` may not be executed on this host")
+        }
         io::ErrorKind::PermissionDenied => {
             format!(
                 "program `{name}` may not be executed: mark an input executable (chmod +x) before you submit it"
