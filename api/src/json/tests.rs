@@ -13,6 +13,7 @@ use common::view::{
     PromiseStatus, PromiseView, QualityView, RunningView, ScalingView, ShareView, SpeculationView,
     StartView, TaskCounts, TaskState, TaskView, TokenView, WayView, WidthView,
 };
+use common::wire::client::Reply;
 use common::{
     AttemptId, BlobRef, EndCondition, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time,
 };
@@ -434,6 +435,13 @@ fn the_json_of_every_view_is_as_it_was() {
         tasks: 12,
         quality,
     };
+    let added = Reply::Added {
+        job: JobId(7),
+        range: (101, 103),
+        tasks: 3,
+        total: 53,
+        again: true,
+    };
     let changed = [(JobId(7), 3), (JobId(8), 0)];
     let retried = Retried {
         changed: &changed,
@@ -452,18 +460,7 @@ fn the_json_of_every_view_is_as_it_was() {
                 "prediction without an interval",
                 json(&PredictionAnswer(&no_interval)),
             ),
-            (
-                "added",
-                document(&AddJson {
-                    job: 7,
-                    added: 3,
-                    first: 101,
-                    last: 103,
-                    tasks: 103,
-                    again: true,
-                    dry_run: false,
-                }),
-            ),
+            ("added", document(&AddJson::of(added, false).unwrap())),
             ("submitted", json(&submitted())),
             ("submitted, bare", json(&bare_submitted())),
             ("submitted, refused", json(&refused(earliest, fits))),
