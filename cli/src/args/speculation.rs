@@ -13,8 +13,7 @@ Examples:
   deskgrid request last.2-5                 # four more are needed
   deskgrid job cancel last --unrequested    # none of the others is needed
 
-By default unrequested tasks with higher numbers than any requested one start
-before those with lower numbers.";
+By default unrequested tasks behind every requested one start before those in front of one.";
 
 /// The flags of `deskgrid request`.
 #[derive(Debug, Args)]
