@@ -490,12 +490,12 @@ form! {
         pub attempt: String = view.attempt.to_string(),
         /// Its host's name, such as `desk-3`.
         pub host: String = view.host.clone(),
-        /// For how many seconds nothing has been heard of its host beyond what that promised; 0 while
+        /// The seconds for which nothing has been heard of its host beyond what that promised; 0 while
         /// it is heard.
         pub silent_s: Seconds = Seconds(view.silent.unwrap_or_default()),
         /// The probability that the attempt is gone, from 0 to 1.
         pub gone: f64 = view.gone,
-        /// In how many seconds it is copied, if it goes on so and a host is idle then; left out where it
+        /// The seconds until it is copied, if it goes on so and a host is idle then; left out where it
         /// will not be.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub copied_in_s: Option<Seconds> = view.copied_in.map(Seconds),
