@@ -632,6 +632,9 @@ pub struct WorkView {
 }
 
 impl WorkView {
+    /// The most entries of each list; what is beyond is cut.
+    pub const SHOWN: usize = 64;
+
     /// Returns that of tasks that run nothing, under these rules.
     pub fn empty(rules: Rules) -> Self {
         Self {

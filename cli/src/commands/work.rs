@@ -7,8 +7,6 @@ use common::view::{AttemptView, TaskView, WorkView};
 
 /// The number of inputs that are named where a program is missing.
 const SHOWN_INPUTS: usize = 5;
-/// The number of words after which a master cuts a command.
-const MOST_WORDS: usize = 64;
 /// The placeholders whose values no view has.
 const UNKNOWN: [&str; 3] = ["PLATFORM", "RANK", "WIDTH"];
 
@@ -44,7 +42,7 @@ pub(super) fn values_of<'a>(task: &'a TaskView, attempt: &'a AttemptView) -> Tem
 
 fn typed(work: &WorkView, shown: impl Fn(&str) -> String) -> Option<String> {
     let words = work.command.iter().map(|word| quoted(&shown(word)));
-    let cut = work.cut > 0 && work.command.len() >= MOST_WORDS;
+    let cut = work.cut > 0 && work.command.len() >= WorkView::SHOWN;
     let words: Vec<String> = words.chain(cut.then(|| "...".to_owned())).collect();
     let stdin = work.stdin.as_ref();
     let stdin = stdin.map_or_else(String::new, |name| format!(" < {}", quoted(&shown(name))));

@@ -7,8 +7,7 @@ use common::wire::client::Reply;
 
 use super::{Asker, NoAnswer};
 
-/// The most entries of a list that are shown, and the most characters of each.
-const SHOWN: usize = 64;
+/// The most characters of an entry that is shown.
 const LONGEST: usize = 1_000;
 
 impl Asker {
@@ -57,7 +56,7 @@ fn name(input: &Input) -> String {
 
 /// Returns the first of these, none of them too long; counts in `cut` those that were cut.
 fn shown(all: impl ExactSizeIterator<Item = String>, cut: &mut u64) -> Vec<String> {
-    *cut += all.len().saturating_sub(SHOWN) as u64;
+    *cut += all.len().saturating_sub(WorkView::SHOWN) as u64;
     let shorten = |mut text: String| {
         if let Some((at, _)) = text.char_indices().nth(LONGEST) {
             text.truncate(at);
@@ -66,5 +65,5 @@ fn shown(all: impl ExactSizeIterator<Item = String>, cut: &mut u64) -> Vec<Strin
         }
         text
     };
-    all.take(SHOWN).map(shorten).collect()
+    all.take(WorkView::SHOWN).map(shorten).collect()
 }
