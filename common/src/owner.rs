@@ -24,6 +24,10 @@ pub struct StatusReport {
     pub silent_for_s: f64,
     /// The reason why it is not connected, if that is known.
     pub not_connected_because: Option<String>,
+    /// The reason why the master gives it no new tasks, or only one at a time: it is drained or benched. None from
+    /// a master that does not say.
+    #[serde(default)]
+    pub out_of_service: Option<String>,
     /// The decision on what tasks may do: `run`, `yield` (in some slots), `freeze`, `evict`.
     pub decision: String,
     /// The reason why tasks may not use everything, if so: a word of `YieldReason`.

@@ -25,6 +25,8 @@ mod lists;
 mod promises;
 #[path = "sessions/requests.rs"]
 mod requests;
+#[path = "sessions/service.rs"]
+mod service;
 #[path = "sessions/shelf.rs"]
 mod shelf;
 #[path = "sessions/site.rs"]

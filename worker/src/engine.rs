@@ -315,6 +315,7 @@ impl Engine {
             | ToWorker::Unserve(_)
             | ToWorker::Update(_)
             | ToWorker::Site(_)
+            | ToWorker::OutOfService(_)
             | ToWorker::Anew
             | ToWorker::Refused(_) => return,
         };

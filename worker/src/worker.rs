@@ -188,6 +188,7 @@ pub async fn run(
         link,
         turned: Time(0),
         out: None,
+        out_of_service: None,
         facts,
         shop: Arc::new(shop),
         peers,
@@ -314,6 +315,8 @@ struct Shell {
     turned: Time,
     /// The reason why there is no connection, if known.
     out: Option<String>,
+    /// The reason why the master gives it no new tasks, as last said over this connection.
+    out_of_service: Option<String>,
     facts: HostFacts,
     shop: Arc<Workshop>,
     peers: Arc<InputPeers>,
@@ -548,6 +551,7 @@ impl Shell {
             link,
             turned,
             out,
+            out_of_service,
             peers,
             ..
         } = self;
@@ -557,6 +561,7 @@ impl Shell {
         let uplink = self.uplink.as_ref();
         let silent_for = uplink.map_or(Span::ZERO, |(uplink, _)| uplink.silent_for());
         let out = out.as_deref();
+        let out_of_service = out_of_service.as_deref();
         ReportSources {
             host: &link.name,
             master: &link.master,
@@ -564,6 +569,7 @@ impl Shell {
             connected,
             silent_for,
             out,
+            out_of_service,
             policy,
             machine,
             sharing: (peers.state(), peers.bytes()),
@@ -609,6 +615,7 @@ impl Shell {
             SessionEvent::Down => {
                 self.turned = self.now();
                 self.uplink = None;
+                self.out_of_service = None;
                 self.awaited = OwedAnswer::NoMaster;
                 self.lent = ReportedLoan::NoMaster;
                 self.peers.forget_tickets();
@@ -633,6 +640,13 @@ impl Shell {
                 self.book.acknowledged(*last, &self.tell);
             }
             ToWorker::Tail(order) => return self.show(*order),
+            ToWorker::OutOfService(why) => {
+                match why {
+                    Some(why) => tracing::info!(%why, "the master gives this host no new tasks"),
+                    None => tracing::info!("the master gives this host tasks again"),
+                }
+                self.out_of_service = why.clone();
+            }
             ToWorker::Update(update) => return self.offered((**update).clone()),
             ToWorker::Serve(ticket) => return self.peers.expect(ticket.clone()),
             ToWorker::Unserve(numbers) => return self.peers.take_back(numbers),

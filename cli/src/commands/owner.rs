@@ -344,6 +344,13 @@ fn describe(report: &StatusReport, why: bool, color: bool) -> String {
         ),
         ("because", report.not_connected_because.clone()),
         (
+            "service",
+            report
+                .out_of_service
+                .as_ref()
+                .map(|why| format!("no new tasks; {why}")),
+        ),
+        (
             "tasks",
             Some(format!("{state}, for {}", lasts(report.decided_for_s))),
         ),
@@ -474,6 +481,7 @@ mod tests {
             connected_for_s: 61.0,
             silent_for_s: 0.0,
             not_connected_because: Some("this identity is not known here".to_owned()),
+            out_of_service: Some("drained: by an admin".to_owned()),
             decision: "yield".to_owned(),
             reason: Some("in-use".to_owned()),
             decided_for_s: 12.0,
@@ -572,6 +580,7 @@ mod tests {
             "desk-1, deskgrid 1.2.3",
             "grid:7411, not connected for 1m01s",
             "this identity is not known here",
+            "no new tasks; drained: by an admin",
             "may run in 1 of 4 slots: in-use, for 12.0s",
             "1m15s of processor time; tasks ran 1m20s, were frozen 5.0s; 2 done",
             "keyboard used",
@@ -606,7 +615,7 @@ mod tests {
     #[test]
     fn the_fields_for_scripts_stay() {
         let json = crate::output::document(&report());
-        let expected = r#"{"schema":1,"host":"desk-1","master":"grid:7411","connected":false,"connected_for_s":61.0,"silent_for_s":0.0,"not_connected_because":"this identity is not known here","decision":"yield","reason":"in-use","decided_for_s":12.0,"paused_until":null,"why":[{"reason":"in-use","says":"keyboard used"}],"sensors":[{"sensor":"x11","topic":"input","state":"seen","sees":"nobody has touched anything for 12.0s","ago_s":12.0}],"attempts":[{"attempt":"7.3#1","phase":"suspended","reason":"in-use","run_s":3.0,"suspended_s":12.0,"progress":null}],"slots":4,"slots_usable":1,"confinement":"process","shares_inputs":"yes","inputs_sent_bytes":3000000,"inputs_from_hosts_bytes":0,"today":{"began":"2023-11-14T22:13:20.000000Z","now":"2023-11-14T22:14:50.000000Z","utc_offset_s":3600,"processor_s":75.0,"ran_s":80.0,"suspended_s":5.0,"tasks_done":2,"tasks_given_back":1,"tasks_failed":0,"rules":[{"from":"2023-11-14T22:14:38.000000Z","to":null,"reason":"in-use","slots":1}],"last_tasks":[{"attempt":"7.2#1","ended":"2023-11-14T22:14:20.000000Z","how":"given-back","ran_s":40.0,"suspended_s":5.0}]},"site":{"takes":true,"settings":[{"key":"owner.input.idle","value":"\"9m\"","own":"\"3m\"","scope":"all","since":"2023-11-14T22:13:20.000000Z","in_force":true}],"changes":[{"at":"2023-11-14T22:13:20.000000Z","key":"owner.input.idle","scope":"all","was":null,"is":"\"9m\""}],"refused":{"at":"2023-11-14T22:13:20.000000Z","why":"there is no setting `x`"}},"update":null,"version":"1.2.3"}"#;
+        let expected = r#"{"schema":1,"host":"desk-1","master":"grid:7411","connected":false,"connected_for_s":61.0,"silent_for_s":0.0,"not_connected_because":"this identity is not known here","out_of_service":"drained: by an admin","decision":"yield","reason":"in-use","decided_for_s":12.0,"paused_until":null,"why":[{"reason":"in-use","says":"keyboard used"}],"sensors":[{"sensor":"x11","topic":"input","state":"seen","sees":"nobody has touched anything for 12.0s","ago_s":12.0}],"attempts":[{"attempt":"7.3#1","phase":"suspended","reason":"in-use","run_s":3.0,"suspended_s":12.0,"progress":null}],"slots":4,"slots_usable":1,"confinement":"process","shares_inputs":"yes","inputs_sent_bytes":3000000,"inputs_from_hosts_bytes":0,"today":{"began":"2023-11-14T22:13:20.000000Z","now":"2023-11-14T22:14:50.000000Z","utc_offset_s":3600,"processor_s":75.0,"ran_s":80.0,"suspended_s":5.0,"tasks_done":2,"tasks_given_back":1,"tasks_failed":0,"rules":[{"from":"2023-11-14T22:14:38.000000Z","to":null,"reason":"in-use","slots":1}],"last_tasks":[{"attempt":"7.2#1","ended":"2023-11-14T22:14:20.000000Z","how":"given-back","ran_s":40.0,"suspended_s":5.0}]},"site":{"takes":true,"settings":[{"key":"owner.input.idle","value":"\"9m\"","own":"\"3m\"","scope":"all","since":"2023-11-14T22:13:20.000000Z","in_force":true}],"changes":[{"at":"2023-11-14T22:13:20.000000Z","key":"owner.input.idle","scope":"all","was":null,"is":"\"9m\""}],"refused":{"at":"2023-11-14T22:13:20.000000Z","why":"there is no setting `x`"}},"update":null,"version":"1.2.3"}"#;
         assert_eq!(json, expected);
     }
 }

@@ -28,7 +28,7 @@ pub const ALPN_PEER: &[u8] = b"deskgrid-peer/1";
 
 /// The message version that this program speaks. It is raised with every change to a message after
 /// a release.
-pub const WIRE_VERSION: u16 = 6;
+pub const WIRE_VERSION: u16 = 7;
 /// The oldest message version that this program still understands.
 pub const OLDEST_WIRE_VERSION: u16 = 1;
 /// The message version from which on workers take settings from the master, and clients store them
@@ -44,6 +44,8 @@ pub const WORK_VERSION: u16 = 5;
 /// The message version from which on workers tell what attempts held that they give back for memory,
 /// and say once more that a new program is ready as they leave for it.
 pub const WEIGHING_VERSION: u16 = 6;
+/// The message version from which on workers are told why they get no new tasks.
+pub const SERVICE_VERSION: u16 = 7;
 
 /// The message versions that one end understands, and its program version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

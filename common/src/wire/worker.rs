@@ -214,6 +214,10 @@ pub enum ToWorker {
     /// The gateway at the other end has another connection to a master: the worker greets it on a new
     /// control stream of the same connection. Nothing follows.
     Anew,
+    /// The host gets no new tasks, or (benched) one at a time, for this reason in words; `None`: it gets them
+    /// again. After the welcome, where there is one, and whenever that changes. From
+    /// [`SERVICE_VERSION`](super::SERVICE_VERSION) on.
+    OutOfService(Option<String>),
 }
 
 /// An order to show the output of an attempt while it runs.

@@ -114,10 +114,12 @@ pub(super) fn master(report: &StatusReport) -> String {
     let lasts = super::day::seconds(report.connected_for_s);
     let name = printable(&report.host);
     if report.connected {
-        return format!(
-            "Its tasks come from {}, which knows this PC as {name}.",
-            printable(&report.master)
-        );
+        let master = printable(&report.master);
+        let why = report.out_of_service.as_deref();
+        let why = why.map_or(String::new(), |why| {
+            format!(" It sends no new tasks ({}).", printable(why))
+        });
+        return format!("Its tasks come from {master}, which knows this PC as {name}.{why}");
     }
     let because = report.not_connected_because.as_deref();
     let because = because.map_or(String::new(), |why| format!(" ({})", printable(why)));

@@ -34,6 +34,7 @@ fn report(usable: u32, reason: Option<&str>, phases: &[&str]) -> StatusReport {
         connected_for_s: 9.0,
         silent_for_s: 0.0,
         not_connected_because: None,
+        out_of_service: None,
         decision: "as tested".to_owned(),
         reason: reason.map(str::to_owned),
         decided_for_s: 120.0,

@@ -10,7 +10,7 @@ use common::identity::IdentityState;
 use common::needs::{Capacity, Label, MAX_LABELS, Offers};
 use common::view::{HostState, HostView};
 use common::wire::worker::{Delivery, ToWorker};
-use common::wire::{Refusal, RefusalCode};
+use common::wire::{Refusal, RefusalCode, SERVICE_VERSION};
 use common::{Completion, HostId, Span, Time};
 use scheduler::experience::Habit;
 use scheduler::{Event, GONE_AFTER, Parting};
@@ -44,6 +44,10 @@ pub(super) struct Host {
     pub(super) name: String,
     facts: Option<HostFacts>,
     session: Option<(SessionId, Outbox)>,
+    /// The message version of its last session.
+    pub(super) version: Option<u16>,
+    /// The reason why it gets no new tasks, as its session was told last.
+    pub(super) out_of_service: Option<String>,
     draining: bool,
     /// The owner of the host, as an admin named it.
     pub(super) owner: Option<String>,
@@ -141,52 +145,39 @@ pub struct Connected {
 
 impl Host {
     fn new(name: String, now: Time) -> Self {
-        let facts = None;
-        let session = None;
-        let heard = None;
-        let cpu = None;
-        let identity = IdentityState::Active;
-        let attendance = Attendance::Expected;
-        let runs = WorkerRuns::default();
-        let owner = None;
-        let party = None;
-        let labels = BTreeSet::new();
-
-        let claimed_wildly = false;
-        let told = None;
-        let draining = false;
-        let known = now;
-        let finished = 0;
-        let lost = 0;
-
         Self {
             name,
-            facts,
-            session,
-            draining,
-            owner,
-            party,
-            labels,
-            known,
-            heard,
-            cpu,
-            finished,
-            lost,
-            identity,
-            attendance,
-            runs,
-            claimed_wildly,
+            facts: None,
+            session: None,
+            version: None,
+            out_of_service: None,
+            draining: false,
+            owner: None,
+            party: None,
+            labels: BTreeSet::new(),
+            known: now,
+            heard: None,
+            cpu: None,
+            finished: 0,
+            lost: 0,
+            identity: IdentityState::Active,
+            attendance: Attendance::Expected,
+            runs: WorkerRuns::default(),
+            claimed_wildly: false,
             rows_counted: None,
-            told,
+            told: None,
         }
     }
-}
 
-impl Host {
     /// Returns the name of its platform; empty if its worker has not connected yet.
     pub(super) fn platform_name(&self) -> String {
         let facts = self.facts.as_ref();
         facts.map_or_else(String::new, |facts| facts.platform.name())
+    }
+
+    /// Whether it is connected with a version that takes [`ToWorker::OutOfService`].
+    fn is_told_of_service(&self) -> bool {
+        self.session.is_some() && self.version >= Some(SERVICE_VERSION)
     }
 }
 
@@ -315,6 +306,8 @@ impl Core {
             name: name.clone(),
             ..facts
         });
+        host.version = Some(version);
+        host.out_of_service = None;
         host.heard = Some(now);
         host.cpu = Some(status.cpu);
         self.attend(id, Attendance::Expected)?;
@@ -346,6 +339,7 @@ impl Core {
             abandon,
         };
         self.mail(id).welcome = Some(welcome);
+        self.tell_service(id);
         self.greet_site(id, version);
         self.greet_update(id, version);
 
@@ -654,6 +648,7 @@ impl Core {
         owner: Option<YieldReason>,
     ) {
         self.note_host(id, state, owner);
+        self.tell_service(id);
         let Some(host) = self.hosts.get(&id) else {
             return;
         };
@@ -722,7 +717,33 @@ impl Core {
             Event::HostDrained { host: id }
         } else {
             Event::HostUndrained { host: id }
-        })
+        })?;
+        self.tell_service(id);
+        Ok(())
+    }
+
+    /// Tells a connected host why it gets no new tasks, or only one at a time, where that has changed.
+    fn tell_service(&mut self, id: HostId) {
+        let Some(host) = self.hosts.get(&id).filter(|host| host.is_told_of_service()) else {
+            return;
+        };
+        let why = match host.draining {
+            true => Some(format!(
+                "drained: an admin can end that with 'deskgrid host resume {}'",
+                host.name
+            )),
+            false => self.scheduler.why_benched(id).map(|why| {
+                format!(
+                    "benched: {why}; it gets one task at a time after a pause, until one succeeds"
+                )
+            }),
+        };
+        if why != host.out_of_service {
+            self.mail(id).out_of_service = Some(why.clone());
+            self.hosts
+                .entry(id)
+                .and_modify(|host| host.out_of_service = why);
+        }
     }
 
     /// The views of the hosts of these names (a name, or `host-N`), with the attempts of all jobs or

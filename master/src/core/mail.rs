@@ -38,6 +38,8 @@ pub(crate) struct HostMail {
     pub(crate) kept: Option<u64>,
     /// Attempts whose output somebody looks at.
     pub(crate) tail: Vec<TailOrder>,
+    /// The reason why the host gets no new tasks, where it changed.
+    pub(crate) out_of_service: Option<Option<String>>,
     /// The settings for the host.
     pub(crate) site: Option<SiteSettings>,
     /// The new program for the host.
@@ -168,6 +170,7 @@ impl HostMail {
         );
         messages.extend(self.kept.map(|last| ToWorker::Kept { last }));
         messages.extend(self.tail.into_iter().map(ToWorker::Tail));
+        messages.extend(self.out_of_service.map(ToWorker::OutOfService));
         messages.extend(self.site.map(ToWorker::Site));
         messages.extend(self.update.map(|update| ToWorker::Update(Box::new(update))));
 

@@ -25,8 +25,6 @@ pub(super) struct SiteBook {
     answers: BTreeMap<HostId, StoredAnswer>,
     /// The time at which a refusal of each host's was entered in the audit log.
     audited: BTreeMap<HostId, Time>,
-    /// The message version of each host's last session.
-    versions: BTreeMap<HostId, u16>,
 }
 
 /// All settings, with the hosts for which any hold.
@@ -96,7 +94,6 @@ impl Core {
 
     /// Sends a host that has just connected its settings, if any hold for it. One that has others says so.
     pub(super) fn greet_site(&mut self, id: HostId, version: u16) {
-        self.site.versions.insert(id, version);
         let settings = self.site_of(id);
         if version >= SITE_VERSION && settings.digest > 0 {
             self.mail(id).site = Some(settings);
@@ -106,10 +103,15 @@ impl Core {
     /// Sends a host its settings if they are not those before.
     pub(super) fn update_site(&mut self, id: HostId, before: &SiteSettings) {
         let settings = self.site_of(id);
-        let takes = self.site.versions.get(&id) >= Some(&SITE_VERSION);
-        if settings != *before && takes && self.is_connected(id) {
+        if settings != *before && self.version_of(id) >= Some(SITE_VERSION) && self.is_connected(id)
+        {
             self.mail(id).site = Some(settings);
         }
+    }
+
+    /// The message version of a host's last session with this process.
+    fn version_of(&self, id: HostId) -> Option<u16> {
+        self.hosts.get(&id)?.version
     }
 
     /// Takes a host's answer to its settings.
@@ -277,12 +279,12 @@ impl Core {
         let (host, _) = self.host_words(id).filter(|_| due > 0)?;
         let answer = self.site.answers.get(&id);
         let answer = answer.filter(|answer| answer.digest == due);
-        let old = |version: &u16| *version < SITE_VERSION;
+        let old = |version: u16| version < SITE_VERSION;
 
         let standing = match answer {
             Some(answer) if answer.refused.is_some() => SiteStanding::Refused,
             Some(_) => SiteStanding::Taken,
-            None if self.site.versions.get(&id).is_some_and(old) => SiteStanding::TooOld,
+            None if self.version_of(id).is_some_and(old) => SiteStanding::TooOld,
             None if self.is_connected(id) => SiteStanding::Waiting,
             None => SiteStanding::Away,
         };

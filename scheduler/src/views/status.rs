@@ -205,6 +205,12 @@ impl Scheduler {
         self.hosts.table.keys()
     }
 
+    /// Returns the reason why a host is benched, if it is.
+    pub fn why_benched(&self, host: HostId) -> Option<&str> {
+        let bench = self.hosts.table.get(&host)?.bench()?;
+        Some(&bench.why)
+    }
+
     /// Returns the host; `None` where it was never heard of or awaited in this incarnation.
     pub fn host(&self, host: HostId) -> Option<HostStatus> {
         self.hosts.table.get(&host).map(|host| HostStatus {

@@ -23,6 +23,8 @@ pub(crate) struct ReportSources<'a> {
     pub(crate) silent_for: Span,
     /// The reason why it is not connected, if so.
     pub(crate) out: Option<&'a str>,
+    /// The reason why the master gives it no new tasks, if so.
+    pub(crate) out_of_service: Option<&'a str>,
     pub(crate) policy: &'a Guard,
     pub(crate) machine: &'a Machine,
     /// Whether it passes inputs on, and the bytes that it has sent and got so.
@@ -49,6 +51,7 @@ impl ReportSources<'_> {
             connected_for_s: now.since(self.connected.1).secs(),
             silent_for_s: self.silent_for.secs(),
             not_connected_because: self.out.map(str::to_owned),
+            out_of_service: self.out_of_service.map(str::to_owned),
             decision: word(decision).to_owned(),
             reason: decision.reason().map(|reason| reason.to_string()),
             decided_for_s: now.since(since).secs(),

@@ -59,7 +59,16 @@ fn running(report: &StatusReport) -> Finding {
     let lasts = lasts(report.connected_for_s);
     if report.connected {
         let what = format!("runs as {host}, connected to {master} for {lasts}; {tasks}");
-        return Finding::ok(CHECK, what);
+        return match &report.out_of_service {
+            Some(why) => Finding::note(
+                CHECK,
+                format!("{what}; the master gives it no new tasks: {why}"),
+                format!(
+                    "ask an admin of the grid, whom `deskgrid host info {host}` shows what failed here"
+                ),
+            ),
+            None => Finding::ok(CHECK, what),
+        };
     }
     let because = report.not_connected_because.as_ref();
     let because = because.map_or_else(String::new, |because| format!(": {because}"));

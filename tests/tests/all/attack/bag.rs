@@ -79,7 +79,7 @@ fn a_program_that_no_host_has_fails_its_job_at_once_and_says_so() {
 }
 
 #[test]
-fn a_benched_host_shows_its_next_task_and_how_to_end_the_bench() {
+fn a_benched_host_shows_its_next_task_and_how_to_end_the_bench_and_its_pc_says_why() {
     let mut grid = Grid::start();
     grid.worker("good").slots(1).start();
     grid.worker("bad").slots(1).start();
@@ -109,8 +109,26 @@ fn a_benched_host_shows_its_next_task_and_how_to_end_the_bench() {
         });
     }
 
+    let on_the_pc = |verb: &[&str]| {
+        grid.as_user("bad", verb.iter().copied())
+            .expect_code(0)
+            .stdout
+    };
+    let service = "no new tasks; benched: ";
+    for verb in [&["worker", "status"][..], &["doctor"]] {
+        let told = on_the_pc(verb);
+        assert!(
+            told.contains("benched: ") && told.contains("it gets one task at a time"),
+            "{told}"
+        );
+    }
     grid.as_user("admin", ["host", "resume", "bad"])
         .expect_code(0);
     let told = grid.deskgrid(["host", "list"]).expect_code(0).stdout;
     assert!(!told.contains(next), "{told}");
+    tests::eventually(
+        "the PC is in service again",
+        Duration::from_secs(60),
+        || (!on_the_pc(&["worker", "status"]).contains(service)).then_some(()),
+    );
 }

@@ -58,7 +58,7 @@ variants!(TO_MASTER, to_master_name: ToMaster {
 });
 variants!(TO_WORKER, to_worker_name: ToWorker {
     Welcome, Refused, Assign, Stop, Acknowledged, Beat, Goodbye, Kept, AssignTogether, Begin, Hold, Yield, SendEvery, Tail, Serve, Unserve, Site,
-    Update, Anew,
+    Update, Anew, OutOfService,
 });
 variants!(REQUESTS, request_name: Request {
     Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Recompute, Forget, Explain, Hosts, Drain, Undrain, HostOwner, HostLabels,
@@ -469,6 +469,7 @@ pub(super) fn to_worker() -> Vec<ToWorker> {
             from: Some(70_000),
             ticket: 1 << 40,
         }),
+        ToWorker::OutOfService(Some("benched: no room".into())),
     ]
 }
 
