@@ -78,6 +78,11 @@ impl Failure {
         }
     }
 
+    /// Creates a failure of deskgrid's own, [`Exit::Error`], without a cause.
+    pub fn error(code: &'static str, what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(Exit::Error, code, what, hint)
+    }
+
     /// Creates a failure about input that makes no sense.
     pub fn usage(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::new(Exit::Usage, "usage", what, hint)
@@ -107,7 +112,7 @@ impl Failure {
             _ => "",
         };
 
-        Self::new(Exit::Error, "io", what, hint).because(error)
+        Self::error("io", what, hint).because(error)
     }
 
     /// Creates a failure of a file that the user named and that cannot be read.
@@ -122,12 +127,7 @@ impl Failure {
     /// Creates the failure of a command that the master's program, which is older, does not know.
     #[cfg(any(feature = "whole", test))]
     pub(crate) fn too_old(what: impl Into<String>) -> Self {
-        Self::new(
-            Exit::Error,
-            "too-old",
-            what,
-            "upgrade the master's deskgrid",
-        )
+        Self::error("too-old", what, "upgrade the master's deskgrid")
     }
 
     /// Creates the end of a command that prints on and on, and whose reader has seen enough (`deskgrid events | head`): all is
@@ -325,12 +325,12 @@ impl From<LinkError> for Failure {
             }
             LinkError::Protocol(_) | LinkError::Unread => {
                 let hint = "do both ends run the same version? compare deskgrid --version";
-                Failure::new(Exit::Error, "protocol", error.to_string(), hint)
+                Failure::error("protocol", error.to_string(), hint)
             }
             LinkError::TooLong => Failure::usage(error.to_string(), NAME_FEWER),
             LinkError::Damaged { .. } => {
                 let hint = "try again; a result that stays damaged can be computed again: deskgrid job retry JOB --damaged";
-                Failure::new(Exit::Error, "damaged", error.to_string(), hint)
+                Failure::error("damaged", error.to_string(), hint)
             }
         }
     }
@@ -407,7 +407,7 @@ impl From<master::MasterError> for Failure {
             _ => "the log above says more",
         };
 
-        Failure::new(Exit::Error, "master", error.to_string(), hint).caused(&error)
+        Failure::error("master", error.to_string(), hint).caused(&error)
     }
 }
 
@@ -416,9 +416,7 @@ impl From<gateway::GatewayError> for Failure {
     fn from(error: gateway::GatewayError) -> Self {
         match error {
             gateway::GatewayError::Link(error) => error.into(),
-            gateway::GatewayError::InUse(_) => {
-                Failure::new(Exit::Error, "gateway", error.to_string(), "")
-            }
+            gateway::GatewayError::InUse(_) => Failure::error("gateway", error.to_string(), ""),
         }
     }
 }
@@ -438,7 +436,7 @@ impl From<bridge::BridgeError> for Failure {
                 "look at the directory and its disk, then start it again"
             }
         };
-        Failure::new(Exit::Error, "bridge", error.to_string(), hint)
+        Failure::error("bridge", error.to_string(), hint)
     }
 }
 
@@ -462,7 +460,7 @@ impl From<worker::WorkerError> for Failure {
             _ => "the log above says more",
         };
 
-        Failure::new(Exit::Error, "worker", error.to_string(), hint).caused(&error)
+        Failure::error("worker", error.to_string(), hint).caused(&error)
     }
 }
 

@@ -10,7 +10,7 @@ use rustix::fs::Mode;
 #[cfg(unix)]
 use rustix::process::umask;
 
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 
 /// The mark with which editors on Windows begin a text in UTF-8. It is no part of the text.
 const MARK: &[u8] = "\u{feff}".as_bytes();
@@ -49,7 +49,7 @@ pub fn ready_for(dir: &Path, force: bool, names: &[&str]) -> Result<Vec<PathBuf>
             Ok(meta) if meta.is_dir() || (!force && !meta.is_file()) => {
                 let what = format!("{} is there already, and is no file", path.display());
                 let hint = "write into another directory";
-                return Err(Failure::new(Exit::Error, "exists", what, hint));
+                return Err(Failure::error("exists", what, hint));
             }
             Ok(_) => there.push(path),
             Err(_) => {}
@@ -93,8 +93,7 @@ pub fn write_into(
             Err(_) => false,
         };
         if is_other {
-            return Err(Failure::new(
-                Exit::Error,
+            return Err(Failure::error(
                 "exists",
                 format!("{} is there already and differs", path.display()),
                 "write into another directory, or use --force",

@@ -4,7 +4,7 @@ use std::future::Future;
 
 use tokio::task::{JoinError, JoinSet};
 
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 
 /// The number of items that are worked on at a time.
 const AT_A_TIME: usize = 8;
@@ -46,11 +46,5 @@ where
 
 /// The failure of work that was cancelled or panicked.
 pub(crate) fn interrupted(error: &JoinError) -> Failure {
-    Failure::new(
-        Exit::Error,
-        "internal",
-        "work on a file was interrupted",
-        "",
-    )
-    .because(error)
+    Failure::error("internal", "work on a file was interrupted", "").because(error)
 }

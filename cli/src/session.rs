@@ -21,7 +21,7 @@ pub(crate) use pages::{OutputPages, TaskPages};
 use tokio::task::JoinHandle;
 
 use crate::args::value::OneJob;
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::output::note;
 use crate::state::StateDir;
 
@@ -109,7 +109,7 @@ impl Drop for Renewals {
 /// Returns the failure of a command that names jobs of which there is none.
 pub(crate) fn no_such_job(what: String) -> Failure {
     let hint = "deskgrid job list --all shows the jobs that there are";
-    Failure::new(Exit::Error, "not-found", what, hint)
+    Failure::error("not-found", what, hint)
 }
 
 /// Collects the replies of one kind into one `Vec`.

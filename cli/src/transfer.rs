@@ -9,7 +9,7 @@ use link::Client;
 use link::content::ByteCount;
 
 use crate::commands::interruptible;
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::output::note;
 use crate::progress::bar;
 
@@ -75,7 +75,7 @@ impl ShownTransfer {
             self.left
         );
         let hint = "run the same command again: it goes on where this one has stopped";
-        Failure::new(Exit::Error, "interrupted", what, hint)
+        Failure::error("interrupted", what, hint)
     }
 
     /// Describes how far the files are after this time, in which so many bytes have moved beside those that were there.

@@ -61,7 +61,7 @@ mod socket {
     use rustix::fs::Mode;
     use tokio::net::UnixListener;
 
-    use crate::failure::{Exit, Failure};
+    use crate::failure::Failure;
 
     /// A socket that is removed when this is dropped.
     pub(super) struct SocketFile(pub(super) PathBuf);
@@ -87,9 +87,7 @@ mod socket {
             .is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused);
         if !(is_socket && dead) {
             let hint = "choose another place, or end what listens there";
-            return Err(
-                Failure::new(Exit::Error, "io", what, hint).because("something is there already")
-            );
+            return Err(Failure::error("io", what, hint).because("something is there already"));
         }
         std::fs::remove_file(path).map_err(|e| Failure::io(&what, &e))?;
         bind(path).map_err(|e| Failure::io(what, &e))

@@ -674,8 +674,7 @@ fn there(wanted: &WantedFile, force: bool, earlier: &EarlierFiles) -> Result<Fil
 
 /// Returns the failure of a fetch that would overwrite a file of the user's.
 fn differs(path: &Path) -> Failure {
-    Failure::new(
-        Exit::Error,
+    Failure::error(
         "exists",
         format!(
             "{} is there already and differs",
@@ -698,8 +697,7 @@ pub(super) async fn lay_out(
 
     let (wanted, unplaced) = wanted(&[output], dir, TaskDirs::None);
     if let Some(FetchedWarning { task, warning, .. }) = unplaced.first() {
-        return Err(Failure::new(
-            Exit::Error,
+        return Err(Failure::error(
             "same-name",
             format!("task {task}: {warning}"),
             "submit with another name for its output: `stdout` stands for what it printed here",

@@ -221,12 +221,7 @@ async fn one(context: &Context, session: &Session, request: Request) -> Result<(
     let hosts = session.hosts(&request).await?;
     let Some(host) = hosts.first() else {
         let hint = "deskgrid host list shows the hosts that there are";
-        return Err(Failure::new(
-            Exit::Error,
-            "not-found",
-            "there is no such host",
-            hint,
-        ));
+        return Err(Failure::error("not-found", "there is no such host", hint));
     };
 
     context

@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use super::Context;
 use crate::args::serve::{HostUpdateCommand, UpdateStartArgs};
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::output::table::Rows;
 use crate::output::{note, when};
 use crate::session::Session;
@@ -99,8 +99,7 @@ async fn key(context: &Context, session: &Session, file: &Path) -> Result<(), Fa
 }
 
 fn make_key(file: &Path) -> Result<(), Failure> {
-    let key = UpdateSigner::make()
-        .map_err(|bad| Failure::new(Exit::Error, "no-key", bad.to_string(), ""))?;
+    let key = UpdateSigner::make().map_err(|bad| Failure::error("no-key", bad.to_string(), ""))?;
     let written = link::files::create_private(file).and_then(|mut new| {
         let written = new.write_all(&key).and_then(|()| new.sync_all());
         if written.is_err() {

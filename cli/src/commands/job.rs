@@ -473,7 +473,7 @@ fn goes_on(jobs: &IdSet) -> Failure {
     };
     let hint = format!("deskgrid job wait {jobs}, or deskgrid job cancel {jobs}");
     let what = format!("the wait was interrupted; {which} {goes}");
-    Failure::new(Exit::Error, "interrupted", what, hint)
+    Failure::error("interrupted", what, hint)
 }
 
 /// Describes how each job ended, one line for each.

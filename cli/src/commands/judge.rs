@@ -19,7 +19,7 @@ use tokio::process::Command;
 
 use super::{Context, fetch, interruptible};
 use crate::args::value::OneJob;
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::output::note;
 use crate::session::Session;
 
@@ -64,7 +64,7 @@ impl JudgeAnswer {
 fn interruption(job: JobId) -> Failure {
     let what = "interrupted; what was compared is told to the master";
     let hint = format!("deskgrid job judge {job} goes on, with the same program");
-    Failure::new(Exit::Error, "interrupted", what, hint)
+    Failure::error("interrupted", what, hint)
 }
 
 /// Compares results until the job is settled.
@@ -176,8 +176,7 @@ async fn call(command: &[OsString], one: &Path, two: &Path) -> Result<bool, Fail
         Some(1) => Ok(false),
         _ => {
             let hint = "exit code 0 means that two results agree, 1 that they do not; mend it, and judge again";
-            Err(Failure::new(
-                Exit::Error,
+            Err(Failure::error(
                 "judge",
                 format!("{shown} ended with {status}"),
                 hint,

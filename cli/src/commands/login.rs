@@ -361,12 +361,7 @@ fn asked() -> Result<String, Failure> {
         // What a shell is to see, which ends a script that called this.
         let _ = kill_process(getpid(), Signal::INT);
         let hint = "run the same command again";
-        Failure::new(
-            Exit::Error,
-            "interrupted",
-            "interrupted: nothing has joined",
-            hint,
-        )
+        Failure::error("interrupted", "interrupted: nothing has joined", hint)
     })
 }
 

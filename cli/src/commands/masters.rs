@@ -216,7 +216,7 @@ pub(super) async fn hand_over(context: &Context) -> Result<Exit, Failure> {
     if after.address == before.address {
         let what = "no other master took the store: the same one has it again";
         let hint = "see the logs of those that stand by; deskgrid master status lists them";
-        return Err(Failure::new(Exit::Error, "not-taken", what, hint));
+        return Err(Failure::error("not-taken", what, hint));
     }
     let took = begun.elapsed();
 

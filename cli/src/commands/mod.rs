@@ -305,7 +305,7 @@ async fn work(context: &Context, command: WorkerCommand) -> Result<Exit, Failure
 fn no_page() -> Failure {
     let what = "this program has the worker's commands alone, without the page";
     let hint = "use `worker status`, `pause` and `resume`, or run `worker page` of the whole deskgrid on this PC";
-    Failure::new(Exit::Error, "no-page", what, hint)
+    Failure::error("no-page", what, hint)
 }
 
 /// The number of threads that a command gets.

@@ -71,7 +71,7 @@ impl From<OperationError> for Failure {
             }
             OperationError::Interrupted => {
                 let hint = "run the same command again";
-                return Failure::new(Exit::Error, "interrupted", error.to_string(), hint);
+                return Failure::error("interrupted", error.to_string(), hint);
             }
             other => other,
         };
@@ -93,7 +93,7 @@ impl From<OperationError> for Failure {
             OperationError::File(_) | OperationError::Master(_) | OperationError::Interrupted => "",
         };
 
-        Failure::new(Exit::Error, "operation", error.to_string(), hint).caused(&error)
+        Failure::error("operation", error.to_string(), hint).caused(&error)
     }
 }
 

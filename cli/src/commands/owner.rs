@@ -424,7 +424,7 @@ pub(super) fn failure(error: ControlError, dir: &Path) -> Failure {
         ControlError::NotRunning(_) => {
             let what = format!("no worker runs in {}", dir.display());
             let hint = "start one with `deskgrid worker start`, or name its directory with --dir; one that could not join yet says why in its log";
-            let failure = Failure::new(Exit::Error, "not-running", what, hint);
+            let failure = Failure::error("not-running", what, hint);
             match control::paused(dir) {
                 Some(switch) => {
                     failure.because(format!("the next one to start here is paused by {switch}"))
@@ -453,13 +453,7 @@ pub(super) fn failure(error: ControlError, dir: &Path) -> Failure {
         }
         ControlError::Refused(why) => {
             let hint = "check the worker's directory, and who may write there";
-            Failure::new(
-                Exit::Error,
-                "refused",
-                "the worker was not paused or resumed",
-                hint,
-            )
-            .because(why)
+            Failure::error("refused", "the worker was not paused or resumed", hint).because(why)
         }
     }
 }

@@ -337,7 +337,7 @@ fn refused(what: impl Into<String>, error: &windows_service::Error) -> Failure {
         windows_service::Error::Winapi(error) => error.to_string(),
         other => other.to_string(),
     };
-    Failure::new(Exit::Error, "service", what, AS_ADMIN).because(cause)
+    Failure::error("service", what, AS_ADMIN).because(cause)
 }
 
 /// Makes the service, or gives the one that was there `before` this program and these words; starts
@@ -441,8 +441,7 @@ fn until(service: &Service, state: ServiceState) -> Result<(), Failure> {
             || (state == ServiceState::Running && now == ServiceState::Stopped)
         {
             let what = format!("the service is {now:?}, not {state:?}");
-            return Err(Failure::new(
-                Exit::Error,
+            return Err(Failure::error(
                 "service",
                 what,
                 "worker.log in its state directory says more",

@@ -388,7 +388,7 @@ fn packaged(unit: &Path, hint: String) -> Failure {
         "the worker of this PC is that of a package, whose service is {}: nothing was changed",
         unit.display()
     );
-    Failure::new(Exit::Error, "exists", what, hint)
+    Failure::error("exists", what, hint)
 }
 
 fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Failure {
@@ -446,13 +446,9 @@ fn run_all(commands: &[Words]) -> Result<(), Failure> {
         };
 
         let hint = "the files are in place: put right what is wrong and run the rest of the commands, or uninstall";
-        return Err(Failure::new(
-            Exit::Error,
-            "command",
-            format!("`{}` failed", words.join(" ")),
-            hint,
-        )
-        .because(why));
+        return Err(
+            Failure::error("command", format!("`{}` failed", words.join(" ")), hint).because(why),
+        );
     }
 
     Ok(())

@@ -312,7 +312,7 @@ impl AwaitedResults {
             task.job
         );
         let because = failure.because.unwrap_or(failure.what);
-        Failure::new(Exit::Error, "unreadable", what, hint).because(because)
+        Failure::error("unreadable", what, hint).because(because)
     }
 }
 

@@ -162,12 +162,7 @@ async fn info(context: &Context, session: &Session, task: OneTask) -> Result<(),
                 "deskgrid task list {} shows the tasks that there are",
                 task.job
             );
-            Failure::new(
-                Exit::Error,
-                "not-found",
-                format!("there is no task {task}"),
-                hint,
-            )
+            Failure::error("not-found", format!("there is no task {task}"), hint)
         })?;
 
     let failed = |attempt: &&AttemptView| attempt.state == AttemptState::Failed;

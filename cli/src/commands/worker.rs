@@ -122,7 +122,5 @@ pub(super) fn settings(
 fn dedicated_config() -> Result<worker::Config, Failure> {
     super::config::DEDICATED
         .parse()
-        .map_err(|error: toml::de::Error| {
-            Failure::new(Exit::Error, "internal", error.to_string(), "")
-        })
+        .map_err(|error: toml::de::Error| Failure::error("internal", error.to_string(), ""))
 }

@@ -12,7 +12,7 @@ use common::wire::client::{Reply, Request};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::session::Session;
 use crate::state::StateDir;
 
@@ -274,13 +274,10 @@ impl DemoGrid {
                 let log = std::fs::read_to_string(self.log(&name)).unwrap_or_default();
                 let lines: Vec<_> = log.lines().collect();
                 let tail = lines[lines.len().saturating_sub(4)..].join(" / ");
-                Err(Failure::new(
-                    Exit::Error,
-                    "demo",
-                    format!("{name} ended early ({status})"),
-                    "",
+                Err(
+                    Failure::error("demo", format!("{name} ended early ({status})"), "")
+                        .because(tail),
                 )
-                .because(tail))
             }
         }
     }
@@ -326,10 +323,5 @@ async fn token(session: &Session, uses: u32) -> Result<JoinToken, Failure> {
 
 fn late(who: &str) -> Failure {
     let what = format!("{who} was up after {} seconds", START.as_secs());
-    Failure::new(
-        Exit::Error,
-        "demo",
-        what,
-        "is this machine very busy? try fewer --hosts",
-    )
+    Failure::error("demo", what, "is this machine very busy? try fewer --hosts")
 }

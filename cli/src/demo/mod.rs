@@ -90,7 +90,7 @@ impl Demo<'_> {
         let job = self.submit(grid, &session, &canvas).await?;
         let (ended, disturbed) = self.follow(grid, &session, job).await?;
         let [job] = &ended.jobs[..] else {
-            return Err(Failure::new(Exit::Error, "internal", "the job is gone", ""));
+            return Err(Failure::error("internal", "the job is gone", ""));
         };
         let tasks = session.tasks(job.job, Selector::All, Vec::new()).await?;
         if ended.exit() != Exit::Well {
@@ -241,7 +241,7 @@ impl Demo<'_> {
 }
 
 fn cut_short() -> Failure {
-    Failure::new(Exit::Error, "interrupted", "the demo was interrupted", "")
+    Failure::error("interrupted", "the demo was interrupted", "")
 }
 
 fn size(args: &DemoArgs) -> PixelSize {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::files;
 
 /// The number of bytes of a pixel: red, green, blue.
@@ -102,19 +102,14 @@ impl Canvas {
     pub(super) fn assemble(mut self, files: &[PathBuf]) -> Result<(), Failure> {
         if files.len() != self.tiles.len() {
             let what = format!("{} of {} tiles came back", files.len(), self.tiles.len());
-            return Err(Failure::new(Exit::Error, "tiles", what, ""));
+            return Err(Failure::error("tiles", what, ""));
         }
 
         let mut pixels = vec![0; self.size.width as usize * self.size.height as usize * PIXEL];
         for (tile, file) in self.tiles.iter().zip(files) {
             let tile_pixels = decode(file, tile.size).map_err(|error| {
-                Failure::new(
-                    Exit::Error,
-                    "tiles",
-                    format!("the tile {tile} cannot be read"),
-                    "",
-                )
-                .because(error)
+                Failure::error("tiles", format!("the tile {tile} cannot be read"), "")
+                    .because(error)
             })?;
             paste(&mut pixels, self.size, *tile, &tile_pixels);
         }

@@ -19,7 +19,7 @@ use tokio::task::{JoinError, JoinSet, spawn_blocking};
 use super::inputs::{Local, LocalContent};
 use super::{BuildError, SubmitPlan, inputs, tree};
 use crate::commands::interruptible;
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::parallel::{self, interrupted};
 use crate::transfer::ShownTransfer;
 
@@ -96,7 +96,7 @@ fn unanswered(sending: SendMode) -> Failure {
             "interrupted while the master was asked; the job may have been submitted",
         ),
     };
-    Failure::new(Exit::Error, code, what, "")
+    Failure::error(code, what, "")
 }
 
 /// Returns the size of all files in bytes; `None` where one cannot be seen, or there are trees, which are read only as they
@@ -154,8 +154,7 @@ async fn with_files(
 /// Names the file that changed between the two times at which it was read: for its hash, and to be sent.
 fn not_sent(path: &Path, error: LinkError) -> Failure {
     match error {
-        LinkError::Refused(refusal) if refusal.code == RefusalCode::Conflict => Failure::new(
-            Exit::Error,
+        LinkError::Refused(refusal) if refusal.code == RefusalCode::Conflict => Failure::error(
             "changed",
             format!(
                 "{} changed while it was sent; nothing was submitted",
@@ -268,9 +267,8 @@ pub(crate) async fn content<T: Serialize>(
     client: &Client,
     what: &T,
 ) -> Result<Option<BlobRef>, Failure> {
-    let bytes = postcard::to_stdvec(what).map_err(|e| {
-        Failure::new(Exit::Error, "internal", "the job cannot be encoded", "").because(e)
-    })?;
+    let bytes = postcard::to_stdvec(what)
+        .map_err(|e| Failure::error("internal", "the job cannot be encoded", "").because(e))?;
     Ok(if bytes.len() <= MAX_INLINE_SPEC {
         None
     } else {

@@ -92,8 +92,7 @@ fn check(args: &ReproduceArgs, paper: &str, dir: &Path) -> Result<(), Failure> {
 
     ready_for(dir, args.force, &[REPORT])?;
     match of_another_run(dir)? {
-        Some(there) if !args.force => Err(Failure::new(
-            Exit::Error,
+        Some(there) if !args.force => Err(Failure::error(
             "exists",
             format!("{} is there already", there.display()),
             "write into another directory (--out), or use --force",

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::FetchedFile;
 use super::apart::UnpackedEntries;
 use crate::args::OutputMode;
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::files;
 use crate::output::{OutputForm, unless_unread};
 
@@ -99,8 +99,7 @@ pub(super) fn check(to: &Path, files: &[FetchedFile], force: bool) -> Result<(),
     let place = std::path::absolute(to).ok();
     let same = |file: &&FetchedFile| std::path::absolute(&file.path).ok() == place;
     if let Some(file) = files.iter().find(same) {
-        return Err(Failure::new(
-            Exit::Error,
+        return Err(Failure::error(
             "same-name",
             format!(
                 "{} is the place of an output of task {}, and of the list",
@@ -126,8 +125,7 @@ pub(super) fn check(to: &Path, files: &[FetchedFile], force: bool) -> Result<(),
     if is_free {
         return Ok(());
     }
-    Err(Failure::new(
-        Exit::Error,
+    Err(Failure::error(
         "exists",
         format!(
             "{} is there already, and is no list that a fetch has written",
@@ -150,8 +148,7 @@ fn check_parent(to: &Path, files: &[FetchedFile]) -> Result<(), Failure> {
         return Ok(());
     }
 
-    Err(Failure::new(
-        Exit::Error,
+    Err(Failure::error(
         "io",
         format!(
             "cannot write the list {}: its directory is not there",
@@ -162,8 +159,7 @@ fn check_parent(to: &Path, files: &[FetchedFile]) -> Result<(), Failure> {
 }
 
 fn is_directory(to: &Path) -> Failure {
-    Failure::new(
-        Exit::Error,
+    Failure::error(
         "exists",
         format!("{} is a directory, and the list is a file", to.display()),
         "name a file after --manifest, such as one in that directory",

@@ -98,14 +98,8 @@ fn service_main(_: Vec<OsString>) {
     let worked = worker
         .map_err(|e| Failure::io("cannot start", &e))
         .and_then(|worker| {
-            let broken = |_| {
-                Failure::new(
-                    Exit::Error,
-                    "worker",
-                    "the worker broke off",
-                    "please report worker.log",
-                )
-            };
+            let broken =
+                |_| Failure::error("worker", "the worker broke off", "please report worker.log");
             worker.join().map_err(broken).flatten()
         });
     let code = match worked {

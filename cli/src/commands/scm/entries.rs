@@ -4,7 +4,7 @@
 use std::process::{Command, ExitStatus, Stdio};
 
 use super::{AS_ADMIN, ScmPaths, WATCHER};
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::logs::events::source_of;
 
 /// The programs that the system starts at each logon.
@@ -103,7 +103,7 @@ fn must(what: &str, words: &[&str]) -> Result<(), Failure> {
         return Ok(());
     }
     let what = format!("reg could not {what} ({status})");
-    Err(Failure::new(Exit::Error, "service", what, AS_ADMIN))
+    Err(Failure::error("service", what, AS_ADMIN))
 }
 
 /// Runs `reg`, which changes the registry; returns whether it succeeded, and its status.

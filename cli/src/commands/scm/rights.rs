@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 
 /// The accounts that may use the directory: the system, the administrators and `LocalService`, by
 /// number, since their names are translated.
@@ -59,7 +59,7 @@ pub(super) fn carry_out(steps: &[RightsStep]) -> Result<(), Failure> {
         if !status.success() {
             let what = format!("the directory could not be closed to others: {step} ({status})");
             let hint = "run this from a prompt that was started as administrator";
-            return Err(Failure::new(Exit::Error, "service", what, hint));
+            return Err(Failure::error("service", what, hint));
         }
     }
     Ok(())

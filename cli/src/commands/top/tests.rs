@@ -850,7 +850,7 @@ fn a_stream_that_ended_is_begun_again_soon_however_long_it_lasted() {
     let (serial, _) = stage.asked(AskSlot::Events);
     stage.press(" ");
     stage.at(1_000);
-    let end = Failure::new(Exit::Error, "unavailable", "the master is busy", "");
+    let end = Failure::error("unavailable", "the master is busy", "");
     stage.hear(GridNews::Ended(AskSlot::Events, serial, Err(end)));
     stage.press(" ");
     stage.asks.clear();
@@ -974,7 +974,7 @@ fn names_and_reasons_of_others_cannot_act() {
 fn a_job_that_is_gone_hides_no_other() {
     let mut stage = Stage::with_a_grid();
     stage.at(5);
-    let missing = || Failure::new(Exit::Error, "not-found", "there is no job 9", "");
+    let missing = || Failure::error("not-found", "there is no job 9", "");
     let (serial, request) = stage.asked(AskSlot::SeenJobs);
     assert!(
         matches!(request, Some(Request::Jobs { jobs: Selector::Ids(ids), .. }) if ids.len() == 2)

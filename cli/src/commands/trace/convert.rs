@@ -69,7 +69,7 @@ fn write_format(trace: &Trace, format: TraceFormat, out: &Path) -> Result<(), Fa
             let file = out.join("availability.parquet");
             parquet::write(trace, &file).map_err(|why| {
                 let what = format!("cannot write {}", file.display());
-                Failure::new(Exit::Error, "io", what, "is there room on the disk?").because(why)
+                Failure::error("io", what, "is there room on the disk?").because(why)
             })
         }
     }

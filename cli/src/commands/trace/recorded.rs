@@ -11,7 +11,7 @@ use simulator::trace::{Note, Segment, Trace, TracedHost};
 
 use super::super::Context;
 use crate::args::trace::PartArgs;
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::output::when;
 use crate::session::Session;
 
@@ -41,7 +41,7 @@ pub(super) async fn trace(context: &Context, part: &PartArgs) -> Result<Trace, F
     made(&views, (since, until.min(when::now()))).ok_or_else(|| {
         let hint = "workers send what they record within five minutes, unless record_limit is 0 in their configuration \
                     or availability_days in the master's";
-        Failure::new(Exit::Error, "not-found", "nothing is recorded of these hosts in that time", hint)
+        Failure::error("not-found", "nothing is recorded of these hosts in that time", hint)
     })
 }
 
