@@ -73,12 +73,7 @@ pub(super) async fn run(context: &Context, args: AccountArgs) -> Result<Exit, Fa
     };
 
     let document = AccountAnswer(&accounts, &estimates);
-    context
-        .out
-        .show(&Json(&document), text, || users().collect())?;
-    session.close().await;
-
-    Ok(Exit::Well)
+    context.show(&Json(&document), text, || users().collect())
 }
 
 /// The table of users' shares of the grid.

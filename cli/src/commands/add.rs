@@ -41,16 +41,14 @@ pub(super) async fn run(
         (_, true) => "added (they were added before)",
         _ => "added",
     };
+
     let text = || format!("job {job}: {added} {done}, numbered {which}; it has {tasks}\n");
     context
-        .out
         .show(&answer, text, || vec![job.to_string()])
         .map_err(|failure| match answer.dry_run {
             true => failure,
             false => untold(failure, job),
-        })?;
-    session.close().await;
-    Ok(Exit::Well)
+        })
 }
 
 /// Adds to the failure of printing the answer that the tasks are there: a script would add them again.

@@ -16,7 +16,7 @@ use super::unconfirmed::UnconfirmedResults;
 use crate::args::OutputMode;
 use crate::args::job::{CatArgs, StreamName};
 use crate::args::value::OneJob;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::output::{PagePlace, note};
 use crate::session::Session;
 
@@ -45,7 +45,7 @@ pub(super) async fn run(
     context: &Context,
     session: &Session,
     args: CatArgs,
-) -> Result<(), Failure> {
+) -> Result<Exit, Failure> {
     let CatArgs {
         job,
         stream,
@@ -80,7 +80,7 @@ pub(super) async fn run(
         let last = next.is_empty();
         shown.page(page, PagePlace { first, last }).await?;
         if last {
-            return Ok(());
+            return Ok(Exit::Well);
         }
         page = next;
         first = false;

@@ -44,10 +44,9 @@ pub(super) fn site(context: &Context) -> Result<Exit, Failure> {
 }
 
 fn show(context: &Context, config: &'static str) -> Result<Exit, Failure> {
-    context.out.show(
+    context.show(
         &Shipped { config },
         || config.to_owned(),
         || vec![config.to_owned()],
-    )?;
-    Ok(Exit::Well)
+    )
 }

@@ -86,8 +86,5 @@ pub(super) async fn send(context: &Context, args: SendArgs) -> Result<Exit, Fail
         let hashes = answer.content.iter().map(|sent| sent.blob.blake3.clone());
         hashes.collect()
     };
-    context.out.show(&answer, text, hashes)?;
-
-    session.close().await;
-    Ok(Exit::Well)
+    context.show(&answer, text, hashes)
 }

@@ -141,7 +141,7 @@ pub(super) async fn run(context: &Context, args: &DoctorArgs) -> Result<Exit, Fa
             .map(|f| f.check.clone())
             .collect()
     };
-    context.out.show(&found, || text(&found), ids)?;
+    context.show(&found, || text(&found), ids)?;
 
     Ok(if wrong { Exit::Error } else { Exit::Well })
 }

@@ -11,7 +11,7 @@ use common::wire::client::Request;
 
 use super::Context;
 use crate::args::OutputMode;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::output::json::List;
 use crate::session::Session;
 
@@ -20,7 +20,7 @@ pub(super) async fn close(
     context: &Context,
     session: &Session,
     jobs: Selector,
-) -> Result<(), Failure> {
+) -> Result<Exit, Failure> {
     let closed = session.changed(&Request::Close { jobs }).await?;
     let text = || match closed.len() {
         0 => "no such job is open\n".to_owned(),
@@ -30,7 +30,7 @@ pub(super) async fn close(
             .collect(),
     };
 
-    context.out.show(&List("jobs", &closed), text, || {
+    context.show(&List("jobs", &closed), text, || {
         closed.iter().map(|(job, _)| job.to_string()).collect()
     })
 }
@@ -41,7 +41,7 @@ pub(super) async fn cancel(
     session: &Session,
     jobs: &Selector,
     request: Request,
-) -> Result<(), Failure> {
+) -> Result<Exit, Failure> {
     let all = matches!(
         jobs,
         Selector::All | Selector::Labelled(_) | Selector::Beyond(_)
@@ -68,7 +68,7 @@ pub(super) async fn cancel(
             .map(|(job, what)| format!("job {job}: {what}\n"))
             .collect(),
     };
-    context.out.show(&List("jobs", &changed), text, || {
+    context.show(&List("jobs", &changed), text, || {
         told.iter().map(|(job, _)| job.to_string()).collect()
     })
 }
@@ -111,7 +111,7 @@ pub(super) async fn share(
     jobs: Selector,
     user: String,
     end: bool,
-) -> Result<(), Failure> {
+) -> Result<Exit, Failure> {
     let request = Request::Share {
         jobs,
         user,
@@ -122,7 +122,7 @@ pub(super) async fn share(
     let line = |(job, _): &(JobId, u64)| format!("job {job}: {word}\n");
     let text = || shared.iter().map(line).collect();
 
-    context.out.show(&List("jobs", &shared), text, || {
+    context.show(&List("jobs", &shared), text, || {
         shared.iter().map(|(job, _)| job.to_string()).collect()
     })
 }

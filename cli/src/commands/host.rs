@@ -29,19 +29,20 @@ pub(super) async fn run(context: &Context, command: HostCommand) -> Result<Exit,
         return super::config::site(context);
     }
     let session = Session::open(&context.state).await?;
+
     match command {
-        HostCommand::Settings(command) => host_settings::run(context, &session, command).await?,
-        HostCommand::Update(command) => host_update::run(context, &session, command).await?,
-        HostCommand::List { all } => list(context, &session, all).await?,
+        HostCommand::Settings(command) => host_settings::run(context, &session, command).await,
+        HostCommand::Update(command) => host_update::run(context, &session, command).await,
+        HostCommand::List { all } => list(context, &session, all).await,
         HostCommand::Info { host } => {
-            one(context, &session, Request::Hosts { names: vec![host] }).await?;
+            one(context, &session, Request::Hosts { names: vec![host] }).await
         }
-        HostCommand::Revoke { host } => revoke(context, &session, host).await?,
-        HostCommand::Drain { host } => one(context, &session, Request::Drain { host }).await?,
+        HostCommand::Revoke { host } => revoke(context, &session, host).await,
+        HostCommand::Drain { host } => one(context, &session, Request::Drain { host }).await,
         HostCommand::Owner { host, owner, .. } => {
-            one(context, &session, Request::HostOwner { host, owner }).await?;
+            one(context, &session, Request::HostOwner { host, owner }).await
         }
-        HostCommand::Forget { host } => forget(context, &session, host).await?,
+        HostCommand::Forget { host } => forget(context, &session, host).await,
         HostCommand::Label {
             host,
             labels,
@@ -49,13 +50,10 @@ pub(super) async fn run(context: &Context, command: HostCommand) -> Result<Exit,
         } => {
             let add = labels;
             note_missing(&session, &host, &remove).await?;
-            one(context, &session, Request::HostLabels { host, add, remove }).await?;
+            one(context, &session, Request::HostLabels { host, add, remove }).await
         }
-        HostCommand::Resume { host } => one(context, &session, Request::Undrain { host }).await?,
+        HostCommand::Resume { host } => one(context, &session, Request::Undrain { host }).await,
     }
-
-    session.close().await;
-    Ok(Exit::Well)
 }
 
 /// Says of labels that are to be removed and that no admin has given the host that nothing changes.
@@ -83,7 +81,7 @@ async fn note_missing(session: &Session, host: &str, remove: &[Label]) -> Result
 }
 
 /// Revokes a host's identity, which has the host's name.
-async fn revoke(context: &Context, session: &Session, host: String) -> Result<(), Failure> {
+async fn revoke(context: &Context, session: &Session, host: String) -> Result<Exit, Failure> {
     let named = session
         .hosts(&Request::Hosts {
             names: vec![host.clone()],
@@ -97,12 +95,10 @@ async fn revoke(context: &Context, session: &Session, host: String) -> Result<()
 }
 
 /// Leaves a revoked host out of lists.
-async fn forget(context: &Context, session: &Session, host: String) -> Result<(), Failure> {
+async fn forget(context: &Context, session: &Session, host: String) -> Result<Exit, Failure> {
     let gone = session.hosts(&Request::HostForget { host }).await?;
     let text = || format!("forgotten: {}\n", printable(&names(&gone).join(", ")));
-    context
-        .out
-        .show(&List("hosts", &gone), text, || names(&gone))
+    context.show(&List("hosts", &gone), text, || names(&gone))
 }
 
 /// The hosts, and where joining was refused to somebody of late, to how many.
@@ -131,7 +127,7 @@ async fn refused_last_hour(session: &Session) -> Result<Option<usize>, Failure> 
     Ok(Some(who.len()).filter(|count| *count > 0))
 }
 
-async fn list(context: &Context, session: &Session, all: bool) -> Result<(), Failure> {
+async fn list(context: &Context, session: &Session, all: bool) -> Result<Exit, Failure> {
     let mut hosts = session.hosts(&Request::Hosts { names: Vec::new() }).await?;
     let known = hosts.len();
     hosts.retain(|host| all || !host.gone);
@@ -164,7 +160,7 @@ async fn list(context: &Context, session: &Session, all: bool) -> Result<(), Fai
         hosts: List("hosts", &hosts),
         refused_last_hour: refused,
     };
-    context.out.show(&document, text, || names(&hosts))
+    context.show(&document, text, || names(&hosts))
 }
 
 /// Says when a benched host gets tasks again, and who can end the benching.
@@ -217,16 +213,14 @@ fn row(host: &HostView) -> [String; 9] {
     ]
 }
 
-async fn one(context: &Context, session: &Session, request: Request) -> Result<(), Failure> {
+async fn one(context: &Context, session: &Session, request: Request) -> Result<Exit, Failure> {
     let hosts = session.hosts(&request).await?;
     let Some(host) = hosts.first() else {
         let hint = "deskgrid host list shows the hosts that there are";
         return Err(Failure::error("not-found", "there is no such host", hint));
     };
 
-    context
-        .out
-        .show(&Json(host), || describe(host), || names(&hosts))
+    context.show(&Json(host), || describe(host), || names(&hosts))
 }
 
 pub(super) fn describe(host: &HostView) -> String {

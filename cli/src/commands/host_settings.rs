@@ -13,7 +13,7 @@ use link::client::unexpected;
 
 use super::Context;
 use crate::args::serve::{HostSettingsCommand, SettingsScope};
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::output::table::Rows;
 use crate::output::{note, when};
 use crate::session::Session;
@@ -26,7 +26,7 @@ pub(super) async fn run(
     context: &Context,
     session: &Session,
     command: HostSettingsCommand,
-) -> Result<(), Failure> {
+) -> Result<Exit, Failure> {
     if session.client().version() < SITE_VERSION {
         let what = "this master is too old to keep settings for workers";
         return Err(Failure::too_old(what));
@@ -41,7 +41,7 @@ pub(super) async fn run(
         }
         HostSettingsCommand::Clear { scope } => change(context, session, scope.of(), None).await,
         // The caller has printed it: it needs no master.
-        HostSettingsCommand::Example => Ok(()),
+        HostSettingsCommand::Example => Ok(Exit::Well),
     }
 }
 
@@ -80,7 +80,7 @@ async fn change(
     session: &Session,
     scope: SiteScope,
     text: Option<String>,
-) -> Result<(), Failure> {
+) -> Result<Exit, Failure> {
     let words = scope.to_string();
     let stored = text.is_some();
     let (settings, hosts) = asked(
@@ -97,11 +97,11 @@ async fn change(
         true => stored_in_words(&scope, hosts.len()),
         false => format!("withdrawn for {}\n", printable(&words)),
     };
-    context.out.show(&answer, told, || vec![words.clone()])?;
+    let shown = context.show(&answer, told, || vec![words.clone()])?;
     if stored && hosts.is_empty() {
         note(&holds_for_none(&scope));
     }
-    Ok(())
+    Ok(shown)
 }
 
 /// Says for how many hosts settings hold that were just stored.
@@ -131,12 +131,12 @@ fn holds_for_none(scope: &SiteScope) -> String {
     }
 }
 
-async fn show(context: &Context, session: &Session) -> Result<(), Failure> {
+async fn show(context: &Context, session: &Session) -> Result<Exit, Failure> {
     let (settings, hosts) = asked(session, &Request::Site).await?;
     let answer = SiteJson::new(&settings, &hosts);
     let text = || shown(&settings, &hosts, context.out.color());
     let scopes = || settings.iter().map(|view| view.scope.clone()).collect();
-    context.out.show(&answer, text, scopes)
+    context.show(&answer, text, scopes)
 }
 
 /// Sends a request, and collects the settings and hosts of its replies.

@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use super::Context;
 use crate::args::serve::{HostUpdateCommand, UpdateStartArgs};
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::output::table::Rows;
 use crate::output::{note, when};
 use crate::session::Session;
@@ -32,7 +32,7 @@ pub(super) async fn run(
     context: &Context,
     session: &Session,
     command: HostUpdateCommand,
-) -> Result<(), Failure> {
+) -> Result<Exit, Failure> {
     if session.client().version() < UPDATE_VERSION {
         let what = "this master is too old to roll programs out";
         return Err(Failure::too_old(what));
@@ -74,7 +74,7 @@ struct KeyAnswer {
 }
 
 /// Makes the key if it is not there, and tells the master its public half.
-async fn key(context: &Context, session: &Session, file: &Path) -> Result<(), Failure> {
+async fn key(context: &Context, session: &Session, file: &Path) -> Result<Exit, Failure> {
     let made = !file.exists();
     if made {
         make_key(file)?;
@@ -95,7 +95,7 @@ async fn key(context: &Context, session: &Session, file: &Path) -> Result<(), Fa
             answer.file
         )
     };
-    context.out.show(&answer, text, || vec![key.to_string()])
+    context.show(&answer, text, || vec![key.to_string()])
 }
 
 fn make_key(file: &Path) -> Result<(), Failure> {
@@ -136,7 +136,7 @@ async fn start(
     context: &Context,
     session: &Session,
     args: &UpdateStartArgs,
-) -> Result<(), Failure> {
+) -> Result<Exit, Failure> {
     let signer = read_key(&args.key)?;
     let (version, blob) = look(&args.program)?;
     let statement = UpdateStatement {
@@ -234,12 +234,10 @@ fn check_platform(program: &Path, platform: &PlatformName) -> Result<(), Failure
     ))
 }
 
-fn show(context: &Context, views: &UpdatesView) -> Result<(), Failure> {
+fn show(context: &Context, views: &UpdatesView) -> Result<Exit, Failure> {
     let platform = |view: &RolloutView| view.platform.as_str().to_owned();
     let platforms = || views.rollouts.iter().map(platform).collect();
-    context
-        .out
-        .show(views, || shown(views, context.out.color()), platforms)
+    context.show(views, || shown(views, context.out.color()), platforms)
 }
 
 fn shown(views: &UpdatesView, color: bool) -> String {

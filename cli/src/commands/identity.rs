@@ -21,9 +21,7 @@ pub(super) async fn run(context: &Context, command: IdentityCommand) -> Result<E
         IdentityCommand::Approve { name } => Request::Approve { name },
         IdentityCommand::Revoke { name } => Request::Revoke { name },
     };
-    judge(context, &session, &request).await?;
-    session.close().await;
-    Ok(Exit::Well)
+    judge(context, &session, &request).await
 }
 
 /// Sends a request that is answered with identities, and shows them.
@@ -31,7 +29,7 @@ pub(super) async fn judge(
     context: &Context,
     session: &Session,
     request: &Request,
-) -> Result<(), Failure> {
+) -> Result<Exit, Failure> {
     let mut views: Vec<IdentityView> = Vec::new();
     for reply in session.client().ask(request).await? {
         match reply {
@@ -68,7 +66,7 @@ pub(super) async fn judge(
     };
 
     let document = List("identities", &views);
-    context.out.show(&document, text, || {
+    context.show(&document, text, || {
         views.iter().map(|view| view.name.clone()).collect()
     })
 }
@@ -100,11 +98,9 @@ pub(super) async fn audit(context: &Context, args: &AuditArgs) -> Result<Exit, F
     };
 
     let document = List("entries", &views);
-    context.out.show(&document, text, || {
+    context.show(&document, text, || {
         views.iter().map(|view| view.number.to_string()).collect()
-    })?;
-
-    Ok(Exit::Well)
+    })
 }
 
 #[cfg(test)]

@@ -34,12 +34,13 @@ use crate::watch::{Ended, Watch};
 /// Executes one verb of `deskgrid job`.
 pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, Failure> {
     let session = Session::open(&context.state).await?;
+
     match command {
-        JobCommand::Wait(args) => return wait(context, session, args, false).await,
-        JobCommand::Progress(args) => return wait(context, session, args, true).await,
+        JobCommand::Wait(args) => wait(context, session, args, false).await,
+        JobCommand::Progress(args) => wait(context, session, args, true).await,
         JobCommand::List {
             joblog: Some(job), ..
-        } => joblog::run(context, &session, job).await?,
+        } => joblog::run(context, &session, job).await,
         JobCommand::List {
             all,
             state,
@@ -51,10 +52,10 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
                 true => Selector::All,
                 false => labelled(label),
             };
-            list(context, &session, jobs, (all, state), last).await?;
+            list(context, &session, jobs, (all, state), last).await
         }
-        JobCommand::Info { jobs } => info(context, &session, jobs.selection()).await?,
-        JobCommand::Cat(args) => cat::run(context, &session, args).await?,
+        JobCommand::Info { jobs } => info(context, &session, jobs.selection()).await,
+        JobCommand::Cat(args) => cat::run(context, &session, args).await,
         JobCommand::Fetch {
             job,
             into,
@@ -69,9 +70,7 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
                 pad,
                 manifest,
             };
-            let exit = fetch::run(context, &session, job, into, tasks).await?;
-            session.close().await;
-            return Ok(exit);
+            fetch::run(context, &session, job, into, tasks).await
         }
         JobCommand::Cancel {
             jobs,
@@ -86,9 +85,9 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
                     tasks,
                 },
             };
-            cancel(context, &session, &jobs, request).await?;
+            cancel(context, &session, &jobs, request).await
         }
-        JobCommand::Close { jobs } => close(context, &session, jobs.selection().selector).await?,
+        JobCommand::Close { jobs } => close(context, &session, jobs.selection().selector).await,
         JobCommand::Retry {
             job,
             failed,
@@ -104,21 +103,16 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
                     only_failed: failed,
                 },
             };
-            retry(context, &session, request).await?;
+            retry(context, &session, request).await
         }
-        JobCommand::Judge { job, command } => judge::run(context, &session, job, &command).await?,
-        JobCommand::Explain { job } => explain(context, &session, job).await?,
-        JobCommand::Predict { job } => predict(context, &session, job).await?,
+        JobCommand::Judge { job, command } => judge::run(context, &session, job, &command).await,
+        JobCommand::Explain { job } => explain(context, &session, job).await,
+        JobCommand::Predict { job } => predict(context, &session, job).await,
         JobCommand::Share { jobs, with, end } => {
-            share(context, &session, jobs.selection().selector, with, end).await?;
+            share(context, &session, jobs.selection().selector, with, end).await
         }
-        JobCommand::Forget { jobs } => {
-            forget(context, &session, jobs.selection().selector).await?;
-        }
+        JobCommand::Forget { jobs } => forget(context, &session, jobs.selection().selector).await,
     }
-
-    session.close().await;
-    Ok(Exit::Well)
 }
 
 /// The place of the user in lists that have jobs of several.
@@ -130,7 +124,7 @@ async fn list(
     jobs: Selector,
     (all, mut states): (bool, Vec<JobState>),
     last: Option<usize>,
-) -> Result<(), Failure> {
+) -> Result<Exit, Failure> {
     let everything = all || !states.is_empty();
     if !everything {
         states = JobState::ALL
@@ -171,7 +165,7 @@ async fn list(
             "no unfinished jobs (--all shows finished ones)"
         })
     };
-    context.out.show(&List("jobs", &jobs), text, || ids(&jobs))
+    context.show(&List("jobs", &jobs), text, || ids(&jobs))
 }
 
 /// Returns the place of a state in lists: active jobs first.
@@ -213,7 +207,7 @@ fn ids(jobs: &[JobView]) -> Vec<String> {
     jobs.iter().map(|job| job.job.to_string()).collect()
 }
 
-async fn info(context: &Context, session: &Session, jobs: JobSelection) -> Result<(), Failure> {
+async fn info(context: &Context, session: &Session, jobs: JobSelection) -> Result<Exit, Failure> {
     let found = found(session, &jobs).await?;
     if let [job] = &found[..]
         && jobs.one
@@ -223,7 +217,7 @@ async fn info(context: &Context, session: &Session, jobs: JobSelection) -> Resul
         let text =
             || failures::in_words(job, &failures, work.as_ref()) + &describe(job, work.as_ref());
         let shown = json::JobInfo(job, work.as_ref(), &failures);
-        return context.out.show(&Json(&shown), text, || ids(&found));
+        return context.show(&Json(&shown), text, || ids(&found));
     }
 
     show(context, &jobs, &found, || {
@@ -255,10 +249,10 @@ fn show(
     jobs: &JobSelection,
     found: &[JobView],
     text: impl FnOnce() -> String,
-) -> Result<(), Failure> {
+) -> Result<Exit, Failure> {
     match found {
-        [job] if jobs.one => context.out.show(&Json(job), text, || ids(found)),
-        _ => context.out.show(&List("jobs", found), text, || ids(found)),
+        [job] if jobs.one => context.show(&Json(job), text, || ids(found)),
+        _ => context.show(&List("jobs", found), text, || ids(found)),
     }
 }
 
@@ -404,10 +398,9 @@ async fn wait(
         named => named.clone(),
     };
     if selection.selector == Selector::All && unsettled.is_empty() {
-        show(context, &selection, &[], || {
+        return show(context, &selection, &[], || {
             "no unfinished jobs\n".to_owned()
-        })?;
-        return Ok(Exit::Well);
+        });
     }
     let awaited = AwaitedJobs { jobs, unsettled };
 
@@ -518,21 +511,21 @@ fn timed_out(jobs: &[JobView]) -> String {
     }
 }
 
-async fn forget(context: &Context, session: &Session, jobs: Selector) -> Result<(), Failure> {
+async fn forget(context: &Context, session: &Session, jobs: Selector) -> Result<Exit, Failure> {
     let gone = session.changed(&Request::Forget { jobs }).await?;
     let ids: Vec<String> = gone.iter().map(|(job, _)| job.to_string()).collect();
     let text = || match ids.len() {
         0 => "nothing to forget\n".to_owned(),
         _ => format!("forgotten: {}\n", ids.join(", ")),
     };
-    context.out.show(&List("jobs", &gone), text, || ids.clone())
+    context.show(&List("jobs", &gone), text, || ids.clone())
 }
 
 /// Retries tasks, and says what the retry means for the promise of their job.
-async fn retry(context: &Context, session: &Session, request: Request) -> Result<(), Failure> {
+async fn retry(context: &Context, session: &Session, request: Request) -> Result<Exit, Failure> {
     let changed = session.changed(&request).await?;
     let Some((id, tasks)) = changed.first().copied() else {
-        return context.out.show(
+        return context.show(
             &Json(&json::Retried::default()),
             || "nothing to do\n".to_owned(),
             Vec::new,
@@ -568,9 +561,7 @@ async fn retry(context: &Context, session: &Session, request: Request) -> Result
         changed: &changed,
         promise,
     };
-    context
-        .out
-        .show(&Json(&document), text, || vec![id.to_string()])
+    context.show(&Json(&document), text, || vec![id.to_string()])
 }
 
 /// Formats the predicted start and its interval of 80 % for a column.
@@ -611,7 +602,7 @@ pub(super) fn forecast_in_words(forecast: &Forecast, now: Time) -> String {
     }
 }
 
-async fn predict(context: &Context, session: &Session, job: OneJob) -> Result<(), Failure> {
+async fn predict(context: &Context, session: &Session, job: OneJob) -> Result<Exit, Failure> {
     let view = session.job(job).await?;
     let why = match (&view.finished, &view.predicted) {
         (None, None) => why_no_prediction(session, view.job).await?,
@@ -641,11 +632,9 @@ async fn predict(context: &Context, session: &Session, job: OneJob) -> Result<()
         };
         head + &end + "\n"
     };
-    context
-        .out
-        .show(&Json(&json::PredictionAnswer(&view)), text, || {
-            vec![view.job.to_string()]
-        })
+    context.show(&Json(&json::PredictionAnswer(&view)), text, || {
+        vec![view.job.to_string()]
+    })
 }
 
 /// Asks the master what is missing to predict the end of the job, and why its tasks wait or stand
@@ -720,7 +709,7 @@ pub(super) const NO_HOST: &str = "no host takes its tasks now";
 pub(super) const NO_OWNER: &str =
     "too few owners are left with hosts for the results that must agree";
 
-async fn explain(context: &Context, session: &Session, job: OneJob) -> Result<(), Failure> {
+async fn explain(context: &Context, session: &Session, job: OneJob) -> Result<Exit, Failure> {
     let job = session.job_id(job).await?;
     let view = match session.one(&Request::Explain { job }).await? {
         Reply::Explained(view) => view,
@@ -728,7 +717,7 @@ async fn explain(context: &Context, session: &Session, job: OneJob) -> Result<()
     };
     let running = session.running(job).await?;
     let color = context.out.color();
-    context.out.show(
+    context.show(
         &Json(&json::ExplainAnswer(&view, running.as_deref())),
         || explained(&view, color),
         || vec![view.job.job.to_string()],

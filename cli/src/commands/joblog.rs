@@ -9,14 +9,18 @@ use super::work::{command_of, values_of};
 use super::{Context, task};
 use crate::args::OutputMode;
 use crate::args::value::OneJob;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::session::Session;
 
 const HEADINGS: &str = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\t\
                         Task\tAttempt\tState\tSuspended\tCpu\tReason\tItem";
 
 /// Prints the attempts of one job, in the order in which they were assigned.
-pub(super) async fn run(context: &Context, session: &Session, job: OneJob) -> Result<(), Failure> {
+pub(super) async fn run(
+    context: &Context,
+    session: &Session,
+    job: OneJob,
+) -> Result<Exit, Failure> {
     let job = session.job(job).await?;
     let mut pages = session.task_pages(job.job, Selector::All, Vec::new());
     if context.out.mode() == OutputMode::Json {
@@ -34,7 +38,7 @@ pub(super) async fn run(context: &Context, session: &Session, job: OneJob) -> Re
     }
     all.sort_unstable();
     let attempts = || all.iter().map(|(_, id, _)| id.to_string()).collect();
-    context.out.show(&(), || text(&all), attempts)
+    context.show(&(), || text(&all), attempts)
 }
 
 /// An attempt with the time at which it was assigned, by which rows are sorted, and its row without the number.

@@ -19,7 +19,7 @@ use tokio::process::Command;
 
 use super::{Context, fetch, interruptible};
 use crate::args::value::OneJob;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::output::note;
 use crate::session::Session;
 
@@ -39,14 +39,12 @@ pub(super) async fn run(
     session: &Session,
     job: OneJob,
     command: &[OsString],
-) -> Result<(), Failure> {
+) -> Result<Exit, Failure> {
     let job = session.job_id(job).await?;
     copies::remove_left(&std::env::temp_dir());
     // The copies of results go with it, also when it is interrupted.
     let judged = interruptible(judge(session, job, command), || interruption(job)).await?;
-    context
-        .out
-        .show(&judged, || judged.text(), || vec![job.to_string()])
+    context.show(&judged, || judged.text(), || vec![job.to_string()])
 }
 
 impl JudgeAnswer {

@@ -52,11 +52,7 @@ pub(super) async fn run(context: &Context, args: EnrolArgs) -> Result<Exit, Fail
             link.name, link.role, link.master
         )
     };
-    context
-        .out
-        .show(&document, text, || vec![link.name.clone()])?;
-
-    Ok(Exit::Well)
+    context.show(&document, text, || vec![link.name.clone()])
 }
 
 /// Whether the master lets the identity in only once an admin has approved it.

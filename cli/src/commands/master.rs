@@ -87,15 +87,13 @@ pub(super) fn rotate_ca(context: &Context, overlap: Dur) -> Result<Exit, Failure
         )
     };
 
-    context.out.show(
+    context.show(
         &Rotated {
             overlap_s: overlap.0.as_secs_f64(),
         },
         text,
         Vec::new,
-    )?;
-
-    Ok(Exit::Well)
+    )
 }
 
 /// Waits until the master answers.
@@ -114,9 +112,7 @@ pub(super) async fn wait(context: &Context, timeout: Option<Dur>) -> Result<Exit
                     master: session.master(),
                 };
                 let text = || format!("the master at {} answers\n", session.master());
-                context.out.show(&document, text, Vec::new)?;
-                session.close().await;
-                return Ok(Exit::Well);
+                return context.show(&document, text, Vec::new);
             }
             // Before the very first start is complete there is no identity yet; both states pass by
             // themselves.

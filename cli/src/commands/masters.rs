@@ -104,7 +104,7 @@ pub(super) async fn status(context: &Context) -> Result<Exit, Failure> {
     let color = context.out.color();
     let text = || status_text(&document, view.as_ref(), color);
     let active = || view.iter().map(|view| view.address.clone()).collect();
-    context.out.show(&document, text, active)?;
+    context.show(&document, text, active)?;
     Ok(exit)
 }
 
@@ -234,10 +234,7 @@ pub(super) async fn hand_over(context: &Context) -> Result<Exit, Failure> {
             before.address
         )
     };
-    context
-        .out
-        .show(&document, text, || vec![after.address.clone()])?;
-    Ok(Exit::Well)
+    context.show(&document, text, || vec![after.address.clone()])
 }
 
 /// Waits for the master that is active after the one before, and asks it.

@@ -87,6 +87,7 @@ mod worker;
 
 use std::pin::Pin;
 
+use serde::Serialize;
 use tokio::runtime::{Builder, Runtime};
 
 #[cfg(feature = "whole")]
@@ -122,6 +123,22 @@ pub(crate) struct Context {
     /// Serves the owner's page; none in the program for PCs that only work, which a web server
     /// would make larger by a tenth.
     pub page: Option<PageCommand>,
+}
+
+impl Context {
+    /// Prints the one value of a command that ends well, as [`OutputForm::show`] does.
+    ///
+    /// # Errors
+    /// If standard output cannot be written.
+    fn show<T: Serialize>(
+        &self,
+        json: &T,
+        text: impl FnOnce() -> String,
+        ids: impl FnOnce() -> Vec<String>,
+    ) -> Result<Exit, Failure> {
+        self.out.show(json, text, ids)?;
+        Ok(Exit::Well)
+    }
 }
 
 /// A function that executes `deskgrid worker page`.

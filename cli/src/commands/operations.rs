@@ -216,9 +216,7 @@ pub(super) async fn backup(
             noted(notes)
         )
     };
-    context
-        .out
-        .show(&answer, text, || vec![answer.to.clone()])?;
+    context.show(&answer, text, || vec![answer.to.clone()])?;
 
     Ok(well(done.faults.len()))
 }
@@ -278,7 +276,7 @@ pub(super) fn check(
             Bytes(found.content_bytes)
         )
     };
-    context.out.show(&answer, text, || {
+    context.show(&answer, text, || {
         faults.iter().map(|(what, _)| what.clone()).collect()
     })?;
 
@@ -315,9 +313,7 @@ pub(super) async fn restore(context: &Context, from: &Path) -> Result<Exit, Fail
             noted(notes)
         )
     };
-    context
-        .out
-        .show(&answer, text, || vec![answer.dir.clone()])?;
+    context.show(&answer, text, || vec![answer.dir.clone()])?;
 
     Ok(well(done.faults.len()))
 }
@@ -374,6 +370,5 @@ pub(super) fn transfer(
             "the store is in {to} now: {rows} rows were copied and compared\nnext: {next}\nnothing needs {left} any more\n"
         )
     };
-    context.out.show(&answer, text, Vec::new)?;
-    Ok(Exit::Well)
+    context.show(&answer, text, Vec::new)
 }

@@ -57,12 +57,11 @@ pub(super) async fn status(context: &Context, why: bool) -> Result<Exit, Failure
         .await
         .map_err(|error| failure(error, &dir))?;
     let color = context.out.color();
-    context.out.show(
+    context.show(
         &report,
         || describe(&report, why, color),
         || vec![report.decision.clone()],
-    )?;
-    Ok(Exit::Well)
+    )
 }
 
 /// Pauses the worker.
@@ -112,13 +111,11 @@ async fn turn(context: &Context, ask: &ControlRequest) -> Result<Exit, Failure> 
     let worker = done.map_err(|error| failure(error, &dir))?;
     let switched = switched(ask, worker);
     let word = if switched.paused { "paused" } else { "resumed" };
-    context.out.show(
+    context.show(
         &switched,
         || sentence(&switched, was_paused, &dir),
         || vec![word.to_owned()],
-    )?;
-
-    Ok(Exit::Well)
+    )
 }
 
 /// Pauses or resumes, with a worker or without one.

@@ -92,11 +92,7 @@ pub(super) async fn run(context: &Context, args: PackageArgs) -> Result<Exit, Fa
         earlier: earlier.iter().map(|token| token.id).collect(),
     };
     let text = || told(&answer, &view) + &still_usable(&earlier);
-    context
-        .out
-        .show(&answer, text, || vec![answer.file.clone()])?;
-
-    Ok(Exit::Well)
+    context.show(&answer, text, || vec![answer.file.clone()])
 }
 
 fn told(answer: &PackageAnswer, view: &TokenView) -> String {

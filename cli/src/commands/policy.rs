@@ -55,13 +55,12 @@ impl From<&Policy> for PolicyRow {
 /// Executes one verb of `deskgrid policy`.
 pub(super) fn run(context: &Context, command: PolicyCommand) -> Result<Exit, Failure> {
     match command {
-        PolicyCommand::List => list(context)?,
-        PolicyCommand::Show { name } => show(context, &name)?,
+        PolicyCommand::List => list(context),
+        PolicyCommand::Show { name } => show(context, &name),
     }
-    Ok(Exit::Well)
 }
 
-fn list(context: &Context) -> Result<(), Failure> {
+fn list(context: &Context) -> Result<Exit, Failure> {
     let policies = scheduler::catalogue();
     let text = || {
         let mut rows = Rows::new(&["POLICY", "WHAT IT DOES", "FROM"], context.out.color());
@@ -74,7 +73,7 @@ fn list(context: &Context) -> Result<(), Failure> {
     let document = Rowset {
         policies: policies.iter().map(PolicyRow::from).collect(),
     };
-    context.out.show(&document, text, || {
+    context.show(&document, text, || {
         policies
             .iter()
             .map(|policy| policy.name.to_owned())
@@ -82,7 +81,7 @@ fn list(context: &Context) -> Result<(), Failure> {
     })
 }
 
-fn show(context: &Context, name: &str) -> Result<(), Failure> {
+fn show(context: &Context, name: &str) -> Result<Exit, Failure> {
     let wide = scheduler::policy::policy(name).is_some_and(|row| row.width != Width::Rigid);
     let known = known_policy(name, wide)?;
     let name = known.split(':').next().unwrap_or_default();
@@ -119,5 +118,5 @@ fn show(context: &Context, name: &str) -> Result<(), Failure> {
 
         text
     };
-    context.out.show(&row, text, || vec![row.name.to_owned()])
+    context.show(&row, text, || vec![row.name.to_owned()])
 }

@@ -112,9 +112,7 @@ fn limits(context: &Context, args: &LimitsArgs) -> Result<Exit, Failure> {
             .map(f64::to_string)
             .collect()
     };
-    context.out.show(&answer, text, ids)?;
-
-    Ok(Exit::Well)
+    context.show(&answer, text, ids)
 }
 
 fn points(args: &LimitsArgs) -> Result<u32, Failure> {

@@ -54,10 +54,8 @@ pub(super) fn show(context: &Context, plan: &ServicePlan) -> Result<Exit, Failur
 
         text
     };
-    context.out.show(plan, text, || match &plan.service {
+    context.show(plan, text, || match &plan.service {
         Some(service) => vec![service.clone()],
         None => [plan.writes.clone(), plan.removes.clone()].concat(),
-    })?;
-
-    Ok(Exit::Well)
+    })
 }

@@ -145,7 +145,7 @@ pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failur
         let note = if args.checkpoint { OF_CHECKPOINTS } else { "" };
         text(&answer, context.out.color()) + note
     };
-    let shown = context.out.show(&answer, text, || {
+    let shown = context.show(&answer, text, || {
         answer
             .rows
             .iter()

@@ -52,11 +52,7 @@ pub(super) async fn request(context: &Context, args: RequestArgs) -> Result<Exit
 
     let said = || done.in_words(job);
     if !args.wait {
-        context
-            .out
-            .show(&Json(&document(None)), said, || vec![job.to_string()])?;
-        session.close().await;
-        return Ok(Exit::Well);
+        return context.show(&Json(&document(None)), said, || vec![job.to_string()]);
     }
 
     if context.out.mode() == OutputMode::Cli {
@@ -69,7 +65,7 @@ pub(super) async fn request(context: &Context, args: RequestArgs) -> Result<Exit
     if context.out.mode() != OutputMode::Cli {
         let ids = || views.iter().map(|view| view.task.to_string()).collect();
         let document = document(Some(&views[..]));
-        context.out.show(&Json(&document), String::new, ids)?;
+        context.show(&Json(&document), String::new, ids)?;
     }
 
     Ok(if well { Exit::Well } else { Exit::TasksFailed })

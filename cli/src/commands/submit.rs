@@ -100,11 +100,7 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
                 }
                 Box::pin(wait_and_show(context, session, job, taken, args.progress)).await
             }
-            Some(job) => {
-                show_taken(context, &taken, job, &plan)?;
-                session.close().await;
-                Ok(Exit::Well)
-            }
+            Some(job) => show_taken(context, &taken, job, &plan),
         },
     }
 }
@@ -152,7 +148,7 @@ fn show_taken(
     taken: &SubmitAnswer,
     job: JobId,
     plan: &SubmitPlan,
-) -> Result<(), Failure> {
+) -> Result<Exit, Failure> {
     let again = if taken.again {
         " (it was submitted before)"
     } else {
@@ -174,7 +170,6 @@ fn show_taken(
     let text = || format!("job {job}: {name}, {tasks}{again}{finish}{promised}{proviso}\n{more}");
 
     context
-        .out
         .show(&Json(taken), text, || vec![job.to_string()])
         .map_err(|failure| untold(failure, job))
 }
@@ -215,7 +210,7 @@ async fn wait_and_show(
     let document = SubmitAnswer { info, ..document };
     let text = || super::job::outcome(&ended);
     let quiet = || vec![job.to_string()];
-    let shown = context.out.show(&Json(&document), text, quiet);
+    let shown = context.show(&Json(&document), text, quiet);
     shown.map_err(|failure| untold(failure, job))?;
 
     Ok(ended.exit())
@@ -298,9 +293,7 @@ async fn dry(
     let proviso = plan.proviso();
     let text =
         || format!("dry run: {name} would be submitted with {tasks}{finish}{proviso}\n{more}");
-    context.out.show(&Json(taken), text, Vec::new)?;
-
-    Ok(Exit::Well)
+    context.show(&Json(taken), text, Vec::new)
 }
 
 /// Returns lines about limits and widths, if there are any.
@@ -405,7 +398,7 @@ fn refused(
         counter: Some(counter),
         ..SubmitAnswer::default()
     };
-    context.out.show(&Json(&document), String::new, Vec::new)?;
+    context.show(&Json(&document), String::new, Vec::new)?;
 
     Ok(failure.exit)
 }

@@ -62,7 +62,7 @@ pub(super) async fn each(
     job: OneJob,
     stream: StreamName,
     tasks: Selector,
-) -> Result<(), Failure> {
+) -> Result<Exit, Failure> {
     let job = session.job_id(job).await?;
     let mut session = session.clone();
     for view in session.tasks(job, tasks, Vec::new()).await? {
@@ -80,7 +80,7 @@ pub(super) async fn each(
         session = tail.run(session).await?;
     }
 
-    Ok(())
+    Ok(Exit::Well)
 }
 
 /// Prints the newest output of a task, and then what it writes.
@@ -89,7 +89,7 @@ pub(super) async fn newest(
     session: &Session,
     task: OneTask,
     stderr: bool,
-) -> Result<(), Failure> {
+) -> Result<Exit, Failure> {
     let job = session.job_id(task.job).await?;
     let tail = Tail {
         context,
@@ -107,7 +107,8 @@ pub(super) async fn newest(
         refused: 0,
     };
 
-    tail.run(session.clone()).await.map(drop)
+    tail.run(session.clone()).await?;
+    Ok(Exit::Well)
 }
 
 /// Whether a result that was not had is tried over another connection. A master that is away is waited for; one that

@@ -23,16 +23,12 @@ use crate::session::{Session, TaskPages, enter_again};
 pub(super) async fn run(context: &Context, command: TaskCommand) -> Result<Exit, Failure> {
     let session = Session::open(&context.state).await?;
     match command {
-        TaskCommand::List { job, tasks, state } => {
-            list(context, &session, job, tasks, state).await?;
-        }
-        TaskCommand::Info { task } => info(context, &session, task).await?,
+        TaskCommand::List { job, tasks, state } => list(context, &session, job, tasks, state).await,
+        TaskCommand::Info { task } => info(context, &session, task).await,
         TaskCommand::Tail { task, stderr } => {
-            super::tail::newest(context, &session, task, stderr).await?;
+            super::tail::newest(context, &session, task, stderr).await
         }
     }
-    session.close().await;
-    Ok(Exit::Well)
 }
 
 async fn list(
@@ -41,7 +37,7 @@ async fn list(
     job: OneJob,
     tasks: Selector,
     states: Vec<TaskState>,
-) -> Result<(), Failure> {
+) -> Result<Exit, Failure> {
     let job = session.job_id(job).await?;
     session.note_beyond(job, &tasks).await?;
     let pages = session.task_pages(job, tasks, states);
@@ -49,7 +45,7 @@ async fn list(
 }
 
 /// Prints tasks page by page.
-pub(super) async fn show(context: &Context, mut pages: TaskPages) -> Result<(), Failure> {
+pub(super) async fn show(context: &Context, mut pages: TaskPages) -> Result<Exit, Failure> {
     let again = || Box::pin(enter_again(&context.state));
     let mut page = pages.next_over(again()).await?;
     let mut table = TaskTable::new(&page, context.out.color());
@@ -66,7 +62,7 @@ pub(super) async fn show(context: &Context, mut pages: TaskPages) -> Result<(), 
             PagePlace { first, last },
         )?;
         if last {
-            return Ok(());
+            return Ok(Exit::Well);
         }
         page = next;
         first = false;
@@ -150,7 +146,7 @@ fn row(task: &TaskView) -> [String; 9] {
     ]
 }
 
-async fn info(context: &Context, session: &Session, task: OneTask) -> Result<(), Failure> {
+async fn info(context: &Context, session: &Session, task: OneTask) -> Result<Exit, Failure> {
     let task = TaskId::new(session.job_id(task.job).await?, task.index);
     let only = Selector::Ids(IdSet::from_range(task.index, task.index));
     let view = session
@@ -174,7 +170,7 @@ async fn info(context: &Context, session: &Session, task: OneTask) -> Result<(),
     let hint = hint.map_or_else(String::new, |hint| format!("hint: {hint}\n"));
 
     let color = context.out.color();
-    context.out.show(
+    context.show(
         &Json(&view),
         || describe(&view, color) + &hint,
         || vec![task.to_string()],

@@ -16,6 +16,7 @@ use crate::session::Session;
 /// Executes one verb of `deskgrid token`.
 pub(super) async fn run(context: &Context, command: TokenCommand) -> Result<Exit, Failure> {
     let session = Session::open(&context.state).await?;
+
     match command {
         TokenCommand::Create {
             role,
@@ -36,19 +37,14 @@ pub(super) async fn run(context: &Context, command: TokenCommand) -> Result<Exit
                 approval: approve,
                 speaks_for: http.then(|| speaks_for.unwrap_or_else(own)),
             };
-            create(context, &session, &request).await?;
+            create(context, &session, &request).await
         }
-        TokenCommand::List => list(context, &session, &Request::TokenList).await?,
-        TokenCommand::Revoke { id } => {
-            list(context, &session, &Request::TokenRevoke { id }).await?;
-        }
+        TokenCommand::List => list(context, &session, &Request::TokenList).await,
+        TokenCommand::Revoke { id } => list(context, &session, &Request::TokenRevoke { id }).await,
     }
-
-    session.close().await;
-    Ok(Exit::Well)
 }
 
-async fn create(context: &Context, session: &Session, request: &Request) -> Result<(), Failure> {
+async fn create(context: &Context, session: &Session, request: &Request) -> Result<Exit, Failure> {
     let (token, view, master) = match session.one(request).await? {
         Reply::Token(token, view, master) => (token.to_string(), view, master),
         other => return Err(unexpected(Some(&other)).into()),
@@ -79,11 +75,9 @@ async fn create(context: &Context, session: &Session, request: &Request) -> Resu
         )
     };
 
-    context
-        .out
-        .show(&Json(&json::NewTokenAnswer(&token, &view)), text, || {
-            vec![token.clone()]
-        })
+    context.show(&Json(&json::NewTokenAnswer(&token, &view)), text, || {
+        vec![token.clone()]
+    })
 }
 
 /// Says how a token is used over HTTP. The answer does not tell at which address that is.
@@ -97,7 +91,7 @@ fn speaker(token: &str, view: &TokenView, user: &str) -> String {
     )
 }
 
-async fn list(context: &Context, session: &Session, request: &Request) -> Result<(), Failure> {
+async fn list(context: &Context, session: &Session, request: &Request) -> Result<Exit, Failure> {
     let mut tokens: Vec<TokenView> = Vec::new();
     for reply in session.client().ask(request).await? {
         match reply {
@@ -131,7 +125,7 @@ async fn list(context: &Context, session: &Session, request: &Request) -> Result
     };
 
     let document = List("tokens", &tokens);
-    context.out.show(&document, text, || {
+    context.show(&document, text, || {
         tokens.iter().map(|token| token.id.to_string()).collect()
     })
 }

@@ -55,9 +55,7 @@ pub(super) async fn run(context: &Context, args: &AccuracyArgs) -> Result<Exit, 
         let came = plural(judged as u64, "prediction");
         format!("{came} came, {open} are open{left_out}\n{rows}")
     };
-    context.out.show(&answer, text, ids)?;
-
-    Ok(Exit::Well)
+    context.show(&answer, text, ids)
 }
 
 fn reckon(mut view: AccuracyView, scatter: bool) -> LiveAccuracy {

@@ -103,9 +103,5 @@ fn tell(
         } = &answer;
         format!("{hosts} hosts with {segments} segments are in {out}")
     };
-    context
-        .out
-        .show(&answer, text, || vec![answer.out.clone()])?;
-
-    Ok(Exit::Well)
+    context.show(&answer, text, || vec![answer.out.clone()])
 }

@@ -41,9 +41,7 @@ pub(super) async fn run(context: &Context, args: &StatsArgs) -> Result<Exit, Fai
         calibration: table.as_ref(),
     };
     let text = || text(&stats, table.as_ref(), context.out.color());
-    let shown = context
-        .out
-        .show(&answer, text, || vec![stats.hosts.to_string()]);
+    let shown = context.show(&answer, text, || vec![stats.hosts.to_string()]);
 
     // Only now: where the figures cannot be written, the rest is not lost with them.
     if let Some(dir) = &args.svg {
@@ -53,9 +51,7 @@ pub(super) async fn run(context: &Context, args: &StatsArgs) -> Result<Exit, Fai
             })
         })?;
     }
-    shown?;
-
-    Ok(Exit::Well)
+    shown
 }
 
 fn generated(args: &StatsArgs) -> Result<(Trace, Option<Calibration>), Failure> {
