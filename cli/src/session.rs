@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use common::JobId;
 use common::identity::AuditView;
 use common::selector::{Selector, beyond};
-use common::token::Role;
+use common::token::{JoinToken, Role};
 use common::view::{
-    AccountView, EstimatesView, HostView, JobState, JobView, OutputView, RunningView, TaskState,
-    TaskView, Undecided, WorkView,
+    AccountView, EstimatesView, ExplainView, HostView, JobState, JobView, OutputView, RunningView,
+    TaskState, TaskView, TokenView, Undecided, WorkView,
 };
 use common::wire::client::{Reply, Request};
 use common::wire::{RUNNING_VERSION, WORK_VERSION};
@@ -112,19 +112,28 @@ pub(crate) fn no_such_job(what: String) -> Failure {
     Failure::error("not-found", what, hint)
 }
 
-/// Collects the replies of one kind into one `Vec`.
-macro_rules! collect {
+/// Returns the answer in a reply of this kind, or the error for a [`Reply`] of another kind.
+macro_rules! answer {
+    ($reply:expr, $kind:path) => {
+        match $reply {
+            $kind(answer) => Ok(answer),
+            other => Err(link::client::unexpected(Some(&other))),
+        }
+    };
+}
+
+/// Collects the answers in replies of one kind into one `Vec`.
+macro_rules! answers {
     ($replies:expr, $kind:path) => {{
         let mut all = Vec::new();
         for reply in $replies {
-            match reply {
-                $kind(some) => all.extend(some),
-                other => return Err(unexpected(Some(&other)).into()),
-            }
+            all.extend($crate::session::answer!(reply, $kind)?);
         }
         all
     }};
 }
+
+pub(crate) use {answer, answers};
 
 impl Session {
     /// Connects as [`enter`] does, and keeps the identity fresh for as long as the session and its clones last.
@@ -147,10 +156,7 @@ impl Session {
     pub(crate) fn over(&self, client: Client) -> Self {
         Self {
             client,
-            master: self.master.clone(),
-            name: self.name.clone(),
-            role: self.role,
-            renewals: self.renewals.clone(),
+            ..self.clone()
         }
     }
 
@@ -196,7 +202,7 @@ impl Session {
         for jobs in pages::portions(jobs) {
             let states = states.clone();
             let request = Request::Jobs { jobs, states };
-            all.extend(collect!(self.client.ask(&request).await?, Reply::Jobs));
+            all.extend(answers!(self.client.ask(&request).await?, Reply::Jobs));
         }
         Ok(all)
     }
@@ -210,7 +216,7 @@ impl Session {
             return Ok(None);
         }
         let replies = self.client.ask(&Request::Running { job }).await?;
-        Ok(Some(collect!(replies, Reply::Running)))
+        Ok(Some(answers!(replies, Reply::Running)))
     }
 
     /// Returns what the tasks of a job run; `None` if the master is too old to tell.
@@ -221,10 +227,17 @@ impl Session {
         if self.client.version() < WORK_VERSION {
             return Ok(None);
         }
-        match self.one(&Request::Work { job }).await? {
-            Reply::Work(work) => Ok(Some(*work)),
-            other => Err(unexpected(Some(&other)).into()),
-        }
+        let reply = self.one(&Request::Work { job }).await?;
+        Ok(Some(*answer!(reply, Reply::Work)?))
+    }
+
+    /// Returns why the tasks of a job wait, and why each host was passed over.
+    ///
+    /// # Errors
+    /// If the master refuses or the connection is gone.
+    pub(crate) async fn explained(&self, job: JobId) -> Result<Box<ExplainView>, Failure> {
+        let reply = self.one(&Request::Explain { job }).await?;
+        Ok(answer!(reply, Reply::Explained)?)
     }
 
     /// Returns exactly one job.
@@ -323,14 +336,10 @@ impl Session {
     /// # Errors
     /// If the master refuses or the connection is gone.
     pub(crate) async fn undecided(&self, job: JobId) -> Result<Vec<Undecided>, Failure> {
-        let mut all = Vec::new();
-        for reply in self.client.ask(&Request::Undecided { job }).await? {
-            match reply {
-                Reply::Undecided(undecided) => all.push(*undecided),
-                other => return Err(unexpected(Some(&other)).into()),
-            }
-        }
-        Ok(all)
+        let replies = self.client.ask(&Request::Undecided { job }).await?;
+        (replies.into_iter())
+            .map(|reply| Ok(*answer!(reply, Reply::Undecided)?))
+            .collect()
     }
 
     /// Returns the hosts with which the master answers `request`.
@@ -338,7 +347,29 @@ impl Session {
     /// # Errors
     /// If the master refuses or the connection is gone.
     pub(crate) async fn hosts(&self, request: &Request) -> Result<Vec<HostView>, Failure> {
-        Ok(collect!(self.client.ask(request).await?, Reply::Hosts))
+        Ok(answers!(self.client.ask(request).await?, Reply::Hosts))
+    }
+
+    /// Returns the tokens with which the master answers `request`.
+    ///
+    /// # Errors
+    /// If the master refuses or the connection is gone.
+    pub(crate) async fn tokens(&self, request: &Request) -> Result<Vec<TokenView>, Failure> {
+        Ok(answers!(self.client.ask(request).await?, Reply::Tokens))
+    }
+
+    /// Returns a new token, with its secret, and the master's address, as `request` asks for it.
+    ///
+    /// # Errors
+    /// If the master refuses or the connection is gone.
+    pub(crate) async fn new_token(
+        &self,
+        request: &Request,
+    ) -> Result<(JoinToken, TokenView, String), Failure> {
+        match self.one(request).await? {
+            Reply::Token(token, view, master) => Ok((token, view, master)),
+            other => Err(unexpected(Some(&other)).into()),
+        }
     }
 
     /// Returns the newest entries of the audit log, `most` at most, in order of time.
@@ -347,7 +378,7 @@ impl Session {
     /// If the master refuses or the connection is gone.
     pub(crate) async fn audit(&self, most: u32) -> Result<Vec<AuditView>, Failure> {
         let request = Request::Audit { most };
-        Ok(collect!(self.client.ask(&request).await?, Reply::Audit))
+        Ok(answers!(self.client.ask(&request).await?, Reply::Audit))
     }
 
     /// Returns the accounts with which the master answers `request`.
@@ -355,7 +386,7 @@ impl Session {
     /// # Errors
     /// If the master refuses or the connection is gone.
     pub(crate) async fn accounts(&self, request: &Request) -> Result<Vec<AccountView>, Failure> {
-        Ok(collect!(self.client.ask(request).await?, Reply::Accounts))
+        Ok(answers!(self.client.ask(request).await?, Reply::Accounts))
     }
 
     /// Returns the quality of estimates with which the master answers `request`.
@@ -363,7 +394,7 @@ impl Session {
     /// # Errors
     /// If the master refuses or the connection is gone.
     pub(crate) async fn estimates(&self, request: &Request) -> Result<Vec<EstimatesView>, Failure> {
-        Ok(collect!(self.client.ask(request).await?, Reply::Estimates))
+        Ok(answers!(self.client.ask(request).await?, Reply::Estimates))
     }
 
     /// Returns the jobs that `request` changed, each with the number of changed tasks.
@@ -371,7 +402,7 @@ impl Session {
     /// # Errors
     /// If the master refuses or the connection is gone.
     pub(crate) async fn changed(&self, request: &Request) -> Result<Vec<(JobId, u64)>, Failure> {
-        Ok(collect!(self.client.ask(request).await?, Reply::Changed))
+        Ok(answers!(self.client.ask(request).await?, Reply::Changed))
     }
 
     /// Closes the connection.

@@ -8,13 +8,12 @@ use common::selector::Selector;
 use common::view::{JobState, JobView};
 use common::wire::client::{Reply, Request};
 use common::{IdSet, JobId, Span};
-use link::client::unexpected;
 use link::retry::Backoff;
 use link::{Client, LinkError};
 
 use crate::failure::{Exit, Failure};
 use crate::output::note;
-use crate::session::Session;
+use crate::session::{Session, answer};
 use crate::state::StateDir;
 use crate::wait_reporter::WaitReporter;
 
@@ -209,10 +208,7 @@ impl<'a> Watch<'a> {
         let mut known = 0;
 
         while let Some(reply) = replies.next().await? {
-            let Reply::Jobs(jobs) = reply else {
-                return Err(unexpected(Some(&reply)));
-            };
-
+            let jobs = answer!(reply, Reply::Jobs)?;
             // Numbers rise through the first listing: a number that does not means that the listing
             // is complete, and every awaited job is known.
             let again = jobs

@@ -13,7 +13,6 @@ use common::update::{
 };
 use common::wire::UPDATE_VERSION;
 use common::wire::client::{Reply, Request};
-use link::client::unexpected;
 use link::signing::UpdateSigner;
 use serde::Serialize;
 
@@ -22,7 +21,7 @@ use crate::args::serve::{HostUpdateCommand, UpdateStartArgs};
 use crate::failure::{Exit, Failure};
 use crate::output::table::Rows;
 use crate::output::{note, when};
-use crate::session::Session;
+use crate::session::{Session, answer};
 
 /// The longest version that is looked for behind the mark, in bytes.
 const LONGEST_VERSION: usize = 32;
@@ -54,10 +53,7 @@ pub(super) async fn run(
 
 async fn order(session: &Session, order: UpdateOrder) -> Result<UpdatesView, Failure> {
     let request = Request::Update(Box::new(order));
-    match session.client().ask(&request).await?.into_iter().next() {
-        Some(Reply::Updates(views)) => Ok(*views),
-        other => Err(unexpected(other.as_ref()).into()),
-    }
+    Ok(*answer!(session.one(&request).await?, Reply::Updates)?)
 }
 
 /// The platform of this machine.

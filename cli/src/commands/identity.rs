@@ -2,7 +2,6 @@
 
 use common::identity::IdentityView;
 use common::wire::client::{Reply, Request};
-use link::client::unexpected;
 
 use super::Context;
 use crate::args::IdentityCommand;
@@ -11,7 +10,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::json::List;
 use crate::output::table::Rows;
 use crate::output::when;
-use crate::session::Session;
+use crate::session::{Session, answers};
 
 /// Executes one verb of `deskgrid identity`.
 pub(super) async fn run(context: &Context, command: IdentityCommand) -> Result<Exit, Failure> {
@@ -30,13 +29,8 @@ pub(super) async fn judge(
     session: &Session,
     request: &Request,
 ) -> Result<Exit, Failure> {
-    let mut views: Vec<IdentityView> = Vec::new();
-    for reply in session.client().ask(request).await? {
-        match reply {
-            Reply::Identities(some) => views.extend(some),
-            other => return Err(unexpected(Some(&other)).into()),
-        }
-    }
+    let replies = session.client().ask(request).await?;
+    let views: Vec<IdentityView> = answers!(replies, Reply::Identities);
 
     let text = || {
         let headings = [

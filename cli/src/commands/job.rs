@@ -8,9 +8,8 @@ use common::view::{
     ExplainView, Forecast, JobState, JobView, LimitsView, PromiseState, ShareView, StartView,
     WorkView,
 };
-use common::wire::client::{Reply, Request};
+use common::wire::client::Request;
 use common::{IdSet, JobId, Time};
-use link::client::unexpected;
 
 use super::group::{
     after_in_words, cancel, close, labels_in_words, nothing_is_left, nothing_left, open_in_words,
@@ -640,10 +639,7 @@ async fn predict(context: &Context, session: &Session, job: OneJob) -> Result<Ex
 /// Asks the master what is missing to predict the end of the job, and why its tasks wait or stand
 /// still.
 async fn why_no_prediction(session: &Session, job: JobId) -> Result<String, Failure> {
-    let view = match session.one(&Request::Explain { job }).await? {
-        Reply::Explained(view) => view,
-        other => return Err(unexpected(Some(&other)).into()),
-    };
+    let view = session.explained(job).await?;
     let rules = session.work(job).await?.map(|work| work.rules);
     let estimated = rules.as_ref().is_some_and(|rules| rules.estimate.is_some());
     let compared = rules.is_some_and(|rules| rules.quorum.compares());
@@ -711,10 +707,7 @@ pub(super) const NO_OWNER: &str =
 
 async fn explain(context: &Context, session: &Session, job: OneJob) -> Result<Exit, Failure> {
     let job = session.job_id(job).await?;
-    let view = match session.one(&Request::Explain { job }).await? {
-        Reply::Explained(view) => view,
-        other => return Err(unexpected(Some(&other)).into()),
-    };
+    let view = session.explained(job).await?;
     let running = session.running(job).await?;
     let color = context.out.color();
     context.show(

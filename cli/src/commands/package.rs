@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use common::token::Role;
 use common::view::TokenView;
-use common::wire::client::{Reply, Request};
-use link::client::unexpected;
+use common::wire::client::Request;
 use link::masters;
 use serde::Serialize;
 
@@ -173,14 +172,7 @@ async fn note_unknown(master: &str) {
 
 /// The tokens of the same `name` as this new one by which machines of its role can still join.
 async fn earlier_tokens(session: &Session, new: &TokenView) -> Result<Vec<TokenView>, Failure> {
-    let mut all: Vec<TokenView> = Vec::new();
-    for reply in session.client().ask(&Request::TokenList).await? {
-        match reply {
-            Reply::Tokens(some) => all.extend(some),
-            other => return Err(unexpected(Some(&other)).into()),
-        }
-    }
-
+    let mut all = session.tokens(&Request::TokenList).await?;
     all.retain(|token| {
         let same = token.name == new.name && token.role == new.role && token.speaks_for.is_none();
         same && token.id != new.id && token.ended(when::now()).is_none()
@@ -197,10 +189,8 @@ async fn make_token(session: &Session, args: &PackageArgs) -> Result<(String, To
         approval: args.approve,
         speaks_for: None,
     };
-    match session.one(&request).await? {
-        Reply::Token(token, view, _) => Ok((token.to_string(), view)),
-        other => Err(unexpected(Some(&other)).into()),
-    }
+    let (token, view, _) = session.new_token(&request).await?;
+    Ok((token.to_string(), view))
 }
 
 /// The name of the file while it is written.

@@ -8,7 +8,6 @@ use common::view::{OutputView, TaskState, TaskView};
 use common::wire::client::{Reply, Request};
 use common::{IdSet, JobId, TaskId};
 use link::LinkError;
-use link::client::unexpected;
 
 use super::Context;
 use super::cat::{removed_in_words, written};
@@ -21,7 +20,7 @@ use crate::args::value::OneJob;
 use crate::failure::{Exit, Failure};
 use crate::output::json::{Json, RequestAnswer};
 use crate::output::{note, unless_unread};
-use crate::session::Session;
+use crate::session::{Session, answer};
 use crate::wait_reporter::WaitReporter;
 use crate::watch::{WayBack, note_lost};
 
@@ -229,9 +228,7 @@ impl AwaitedResults {
 
         let mut before = None;
         while let Some(reply) = changes.next().await? {
-            let Reply::Jobs(jobs) = reply else {
-                return Err(unexpected(Some(&reply)).into());
-            };
+            let jobs = answer!(reply, Reply::Jobs)?;
             let left = self.left.clone().unwrap_or_default();
             if left.is_empty() {
                 return Ok(());

@@ -2,8 +2,7 @@
 
 use common::token::Role;
 use common::view::TokenView;
-use common::wire::client::{Reply, Request};
-use link::client::unexpected;
+use common::wire::client::Request;
 
 use super::Context;
 use crate::args::TokenCommand;
@@ -45,10 +44,8 @@ pub(super) async fn run(context: &Context, command: TokenCommand) -> Result<Exit
 }
 
 async fn create(context: &Context, session: &Session, request: &Request) -> Result<Exit, Failure> {
-    let (token, view, master) = match session.one(request).await? {
-        Reply::Token(token, view, master) => (token.to_string(), view, master),
-        other => return Err(unexpected(Some(&other)).into()),
-    };
+    let (token, view, master) = session.new_token(request).await?;
+    let token = token.to_string();
     let text = || {
         if let Some(user) = &view.speaks_for {
             return speaker(&token, &view, user);
@@ -92,14 +89,7 @@ fn speaker(token: &str, view: &TokenView, user: &str) -> String {
 }
 
 async fn list(context: &Context, session: &Session, request: &Request) -> Result<Exit, Failure> {
-    let mut tokens: Vec<TokenView> = Vec::new();
-    for reply in session.client().ask(request).await? {
-        match reply {
-            Reply::Tokens(some) => tokens.extend(some),
-            other => return Err(unexpected(Some(&other)).into()),
-        }
-    }
-
+    let tokens = session.tokens(request).await?;
     let text = || {
         let mut rows = Rows::new(
             &["TOKEN", "ROLE", "NAME", "USES LEFT", "EXPIRES", "STATE"],

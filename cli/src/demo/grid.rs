@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use common::Span;
 use common::token::{JoinToken, Role};
 use common::view::HostState;
-use common::wire::client::{Reply, Request};
+use common::wire::client::Request;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
@@ -315,10 +315,8 @@ async fn token(session: &Session, uses: u32) -> Result<JoinToken, Failure> {
         approval: false,
         speaks_for: None,
     };
-    match session.one(&request).await? {
-        Reply::Token(token, ..) => Ok(token),
-        other => Err(link::client::unexpected(Some(&other)).into()),
-    }
+    let (token, ..) = session.new_token(&request).await?;
+    Ok(token)
 }
 
 fn late(who: &str) -> Failure {

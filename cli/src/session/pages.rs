@@ -8,9 +8,10 @@ use common::view::{OutputView, TaskView};
 use common::wire::client::{Reply, Request};
 use common::wire::{Refusal, RefusalCode};
 use common::{IdSet, JobId, TaskId};
-use link::client::{Replies, unexpected};
+use link::client::Replies;
 use link::{Client, LinkError};
 
+use super::answer;
 use crate::failure::Failure;
 
 /// The tasks on one page: so many are in memory at a time, and as many again.
@@ -98,10 +99,7 @@ impl TaskPages {
     ) -> Self {
         let kind = PageKind {
             request: Box::new(request),
-            entries: |reply| match reply {
-                Reply::Tasks(tasks) => Ok(tasks),
-                other => Err(unexpected(Some(&other))),
-            },
+            entries: |reply| answer!(reply, Reply::Tasks),
             size: |_| 1,
             full: TASKS_A_PAGE,
             task: |view| view.task,
@@ -123,10 +121,7 @@ impl PageKind<OutputView> {
     fn of_outputs(job: JobId, full: usize) -> Self {
         Self {
             request: Box::new(move |tasks| Request::Outputs { job, tasks }),
-            entries: |reply| match reply {
-                Reply::Outputs(outputs) => Ok(outputs),
-                other => Err(unexpected(Some(&other))),
-            },
+            entries: |reply| answer!(reply, Reply::Outputs),
             size: size_of_output,
             full,
             task: |output| output.attempt.task,

@@ -5,7 +5,6 @@ use api::json::held;
 use common::text::plural;
 use common::view::{AccuracyView, ForetoldView};
 use common::wire::client::{Reply, Request};
-use link::client::unexpected;
 use serde::Serialize;
 use simulator::batch::MethodQuality;
 
@@ -13,7 +12,7 @@ use crate::args::predict::AccuracyArgs;
 use crate::commands::Context;
 use crate::failure::{Exit, Failure};
 use crate::output::waits::{PredictorQuality, table};
-use crate::session::Session;
+use crate::session::{Session, answer};
 
 #[derive(Serialize)]
 struct LiveAccuracy {
@@ -28,12 +27,9 @@ struct LiveAccuracy {
 /// Asks the master for its predictions and computes their quality.
 pub(super) async fn run(context: &Context, args: &AccuracyArgs) -> Result<Exit, Failure> {
     let session = Session::open(&context.state).await?;
-    let view = match session.one(&Request::Accuracy).await? {
-        Reply::Accuracy(view) => view,
-        other => return Err(unexpected(Some(&other)).into()),
-    };
-
+    let view = answer!(session.one(&Request::Accuracy).await?, Reply::Accuracy)?;
     session.close().await;
+
     let answer = reckon(view, args.scatter);
     let ids = || {
         answer

@@ -6,14 +6,13 @@ use common::availability::AvailabilityInterval;
 use common::units::REFERENCE_MHZ;
 use common::view::AvailabilityView;
 use common::wire::client::{Reply, Request};
-use link::client::unexpected;
 use simulator::trace::{Note, Segment, Trace, TracedHost};
 
 use super::super::Context;
 use crate::args::trace::PartArgs;
 use crate::failure::Failure;
 use crate::output::when;
-use crate::session::Session;
+use crate::session::{Session, answer};
 
 /// Asks the master for its records, and makes a trace of them.
 pub(super) async fn trace(context: &Context, part: &PartArgs) -> Result<Trace, Failure> {
@@ -28,9 +27,7 @@ pub(super) async fn trace(context: &Context, part: &PartArgs) -> Result<Trace, F
 
     let mut replies = session.client().stream(&request).await?;
     while let Some(reply) = replies.next().await? {
-        let Reply::Availability(view) = reply else {
-            return Err(unexpected(Some(&reply)).into());
-        };
+        let view = answer!(reply, Reply::Availability)?;
         match views.last_mut() {
             Some(last) if last.host == view.host => last.stretches.extend(view.stretches),
             _ => views.push(view),
