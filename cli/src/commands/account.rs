@@ -34,41 +34,14 @@ pub(super) async fn run(context: &Context, args: AccountArgs) -> Result<Exit, Fa
     };
 
     let text = || {
-        let headings = [
-            "USER",
-            "JOB",
-            "TASKS",
-            "FINISHED",
-            "USED",
-            "BILLED",
-            "FREE",
-            "USED/BILLED",
-            "USED/WAITED FOR",
-            "WAITED",
-            "WAITED P90",
-            "SLOWDOWN",
-            "SLOWDOWN P90",
-            "KEPT",
-        ];
-        let mut rows = Rows::new(&headings, context.out.color());
-        accounts.iter().for_each(|account| rows.add(spent(account)));
+        let color = context.out.color();
+        let spent = Rows::of(accounts.iter().map(spent), color).text("nothing was spent yet\n");
+        let shares = shares(&accounts, color);
 
-        let spent = rows.text("nothing was spent yet\n");
-        let shares = shares(&accounts, context.out.color());
-        let headings = [
-            "USER",
-            "PROGRAM",
-            "TASKS",
-            "TOOK/ESTIMATED",
-            "MOSTLY",
-            "OFF BY",
-        ];
-        let mut rows = Rows::new(&headings, context.out.color());
         let (known, unknown): (Vec<_>, Vec<_>) =
             estimates.iter().partition(|view| view.quality.is_some());
-        known.into_iter().for_each(|view| rows.add(row(view)));
-
-        let table = rows.text("no task with an estimate has been measured yet\n");
+        let table = Rows::of(known.into_iter().map(row), color)
+            .text("no task with an estimate has been measured yet\n");
         format!("{spent}\n{shares}\n{table}{}", unestimated(unknown.len()))
     };
 
@@ -78,35 +51,21 @@ pub(super) async fn run(context: &Context, args: AccountArgs) -> Result<Exit, Fa
 
 /// The table of users' shares of the grid.
 fn shares(accounts: &[AccountView], color: bool) -> String {
-    let headings = [
-        "USER",
-        "SLOTS NOW",
-        "LATELY",
-        "OF ALL",
-        "DUE",
-        "WEIGHT",
-        "AT MOST",
-    ];
-    let mut rows = Rows::new(&headings, color);
-    for account in accounts {
-        let Some(share) = &account.share else {
-            continue;
-        };
-        rows.add([
-            account.user.clone(),
-            share.slots.to_string(),
-            amount(share.average, ""),
-            percent(share.part),
-            percent(share.due),
-            share.weight.to_string(),
-            share
-                .most_running
-                .map(|n| n.to_string())
-                .unwrap_or_default(),
-        ]);
-    }
+    let rows = accounts.iter().filter_map(|account| {
+        let share = account.share.as_ref()?;
+        let most = share.most_running.map(|n| n.to_string());
+        Some([
+            ("USER", account.user.clone()),
+            ("SLOTS NOW", share.slots.to_string()),
+            ("LATELY", amount(share.average, "")),
+            ("OF ALL", percent(share.part)),
+            ("DUE", percent(share.due)),
+            ("WEIGHT", share.weight.to_string()),
+            ("AT MOST", most.unwrap_or_default()),
+        ])
+    });
 
-    rows.text("nobody has had a slot lately\n")
+    Rows::of(rows, color).text("nobody has had a slot lately\n")
 }
 
 /// Says below the table how many programs are not in it; empty if none.
@@ -124,7 +83,7 @@ fn times(ratio: f64) -> String {
     format!("{ratio:.0$}", digits as usize)
 }
 
-fn row(view: &EstimatesView) -> [String; 6] {
+fn row(view: &EstimatesView) -> [(&'static str, String); 6] {
     let [ratio, mostly, qoe] = match &view.quality {
         None => <[String; 3]>::default(),
         Some(quality) => {
@@ -138,40 +97,39 @@ fn row(view: &EstimatesView) -> [String; 6] {
     };
 
     [
-        view.user.clone(),
-        view.program.clone(),
-        view.tasks.to_string(),
-        ratio,
-        mostly,
-        qoe,
+        ("USER", view.user.clone()),
+        ("PROGRAM", view.program.clone()),
+        ("TASKS", view.tasks.to_string()),
+        ("TOOK/ESTIMATED", ratio),
+        ("MOSTLY", mostly),
+        ("OFF BY", qoe),
     ]
 }
 
-fn spent(account: &AccountView) -> [String; 14] {
+fn spent(account: &AccountView) -> [(&'static str, String); 14] {
     let seconds = |s: f64| amount(s, "s");
     let of = |spread: Option<SpreadView>, pick: fn(&SpreadView) -> f64| spread.as_ref().map(pick);
     let some = |value: Option<f64>| value.map(seconds).unwrap_or_default();
+    let job = account.job.map(|job| job.to_string());
+    let kept = (account.kept_bytes > 0).then(|| Bytes(account.kept_bytes).to_string());
+    let waited = account.response_s;
+    let slowdown = account.slowdown;
+
     [
-        account.user.clone(),
-        account
-            .job
-            .map_or_else(|| "all".to_owned(), |job| job.to_string()),
-        account.tasks.to_string(),
-        account.finished.to_string(),
-        seconds(account.used_s),
-        seconds(account.billed_s),
-        seconds(account.free_s),
-        factor(account.scaled_if_all_billed),
-        factor(account.scaled_by_waited_for),
-        some(of(account.response_s, |spread| spread.mean)),
-        some(of(account.response_s, |spread| spread.p90)),
-        factor(of(account.slowdown, |spread| spread.mean)),
-        factor(of(account.slowdown, |spread| spread.p90)),
-        if account.kept_bytes > 0 {
-            Bytes(account.kept_bytes).to_string()
-        } else {
-            String::new()
-        },
+        ("USER", account.user.clone()),
+        ("JOB", job.unwrap_or_else(|| "all".to_owned())),
+        ("TASKS", account.tasks.to_string()),
+        ("FINISHED", account.finished.to_string()),
+        ("USED", seconds(account.used_s)),
+        ("BILLED", seconds(account.billed_s)),
+        ("FREE", seconds(account.free_s)),
+        ("USED/BILLED", factor(account.scaled_if_all_billed)),
+        ("USED/WAITED FOR", factor(account.scaled_by_waited_for)),
+        ("WAITED", some(of(waited, |spread| spread.mean))),
+        ("WAITED P90", some(of(waited, |spread| spread.p90))),
+        ("SLOWDOWN", factor(of(slowdown, |spread| spread.mean))),
+        ("SLOWDOWN P90", factor(of(slowdown, |spread| spread.p90))),
+        ("KEPT", kept.unwrap_or_default()),
     ]
 }
 
@@ -242,7 +200,8 @@ mod tests {
             scaled_by_waited_for: Some(2.0),
             ..bare()
         };
-        assert_eq!(spent(&account)[7..9], ["1.25", "2.00"]);
+        let cells = spent(&account).map(|(_, cell)| cell);
+        assert_eq!(cells[7..9], ["1.25", "2.00"]);
     }
 
     #[test]
@@ -259,7 +218,7 @@ mod tests {
             quality,
         };
         assert_eq!(
-            row(&view),
+            row(&view).map(|(_, cell)| cell),
             ["ada", "render", "12", "0.50", "0.25 to 2.00", "75 %"].map(str::to_owned)
         );
 
@@ -271,7 +230,8 @@ mod tests {
             }),
             ..view
         };
-        assert_eq!(row(&tiny)[3..5], ["0.0042", "0.00030 to 12.00"]);
+        let cells = row(&tiny).map(|(_, cell)| cell);
+        assert_eq!(cells[3..5], ["0.0042", "0.00030 to 12.00"]);
 
         assert_eq!(unestimated(0), "");
         assert_eq!(unestimated(3), "\n3 programs ran without estimates\n");

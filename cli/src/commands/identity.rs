@@ -1,6 +1,6 @@
 //! Executes `deskgrid identity` and `deskgrid audit`.
 
-use common::identity::IdentityView;
+use common::identity::{AuditView, IdentityView};
 use common::wire::client::{Reply, Request};
 
 use super::Context;
@@ -32,31 +32,24 @@ pub(super) async fn judge(
     let replies = session.client().ask(request).await?;
     let views: Vec<IdentityView> = answers!(replies, Reply::Identities);
 
+    let now = when::now();
+    let row = |view: &IdentityView| {
+        let expires = view.expires.map(|at| when::relative(at, now));
+        [
+            ("IDENTITY", view.name.clone()),
+            ("ROLE", view.role.to_string()),
+            ("STATE", view.state.to_string()),
+            ("JOINED", when::relative(view.enrolled, now)),
+            (
+                "CERTIFICATE EXPIRES",
+                expires.unwrap_or_else(|| "unknown".to_owned()),
+            ),
+            ("CONNECTIONS", view.connections.to_string()),
+        ]
+    };
     let text = || {
-        let headings = [
-            "IDENTITY",
-            "ROLE",
-            "STATE",
-            "JOINED",
-            "CERTIFICATE EXPIRES",
-            "CONNECTIONS",
-        ];
-        let mut rows = Rows::new(&headings, context.out.color());
-        for view in &views {
-            rows.add([
-                view.name.clone(),
-                view.role.to_string(),
-                view.state.to_string(),
-                when::relative(view.enrolled, when::now()),
-                view.expires.map_or_else(
-                    || "unknown".to_owned(),
-                    |at| when::relative(at, when::now()),
-                ),
-                view.connections.to_string(),
-            ]);
-        }
-
-        rows.text("nobody has joined yet: deskgrid token create --role worker")
+        Rows::of(views.iter().map(row), context.out.color())
+            .text("nobody has joined yet: deskgrid token create --role worker")
     };
 
     let document = List("identities", &views);
@@ -70,26 +63,20 @@ pub(super) async fn audit(context: &Context, args: &AuditArgs) -> Result<Exit, F
     let session = Session::open(&context.state).await?;
     let views = session.audit(args.last).await?;
     session.close().await;
-    let text = || {
-        let mut rows = Rows::new(
-            &["AT", "WHO", "WHAT", "WITH", "ANSWER", "TIMES", "WHY"],
-            context.out.color(),
-        );
-        for view in &views {
-            let answer = if view.allowed { "allowed" } else { "refused" };
-            rows.add([
-                when::date(view.at),
-                view.who.clone(),
-                view.what.clone(),
-                view.subject.clone(),
-                answer.to_owned(),
-                view.count.to_string(),
-                view.why.clone(),
-            ]);
-        }
-
-        rows.text("the audit log is empty")
+    let row = |view: &AuditView| {
+        let answer = if view.allowed { "allowed" } else { "refused" };
+        [
+            ("AT", when::date(view.at)),
+            ("WHO", view.who.clone()),
+            ("WHAT", view.what.clone()),
+            ("WITH", view.subject.clone()),
+            ("ANSWER", answer.to_owned()),
+            ("TIMES", view.count.to_string()),
+            ("WHY", view.why.clone()),
+        ]
     };
+    let text =
+        || Rows::of(views.iter().map(row), context.out.color()).text("the audit log is empty");
 
     let document = List("entries", &views);
     context.show(&document, text, || {

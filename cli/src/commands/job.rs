@@ -22,7 +22,7 @@ use crate::args::value::{JobSelection, OneJob, labelled};
 use crate::failure::{Exit, Failure};
 use crate::output::figures::{amount, percent};
 use crate::output::json::{Json, List};
-use crate::output::table::{Rows, facts};
+use crate::output::table::{Rows, bounded, facts};
 use crate::output::{json, note, when};
 use crate::progress::Progress;
 use crate::session::{Session, no_such_job};
@@ -141,24 +141,15 @@ async fn list(
     jobs.sort_by_key(|job| (activity(job.state), job.job));
 
     let text = || {
-        let mut head = vec![
-            "JOB", "NAME", "STATE", "DONE", "FAILED", "RUNNING", "START", "FINISH",
-        ];
         let of_others = jobs.iter().any(|job| job.user != session.user());
-        if of_others {
-            head.insert(USER_COLUMN, "USER");
-        }
-        let name = head.iter().position(|heading| *heading == "NAME");
-        let name: Vec<usize> = name.into_iter().collect();
-        let mut rows = Rows::new(&head, context.out.color()).bounded(&name);
-        for job in &jobs {
-            let mut row = row(job).to_vec();
+        let rows = jobs.iter().map(|job| {
+            let mut row = Vec::from(row(job));
             if of_others {
-                row.insert(USER_COLUMN, job.user.clone());
+                row.insert(USER_COLUMN, ("USER", job.user.clone()));
             }
-            rows.add(row);
-        }
-        rows.text(if everything {
+            row
+        });
+        Rows::of(rows, context.out.color()).text(if everything {
             "there are no such jobs"
         } else {
             "no unfinished jobs (--all shows finished ones)"
@@ -182,23 +173,26 @@ fn state(job: &JobView) -> String {
     format!("{}{open}", job.state)
 }
 
-fn row(job: &JobView) -> [String; 8] {
+fn row(job: &JobView) -> [(&'static str, String); 8] {
     let now = when::now();
     let finish = job
         .finished
-        .or(job.predicted.map(|forecast| forecast.finish))
-        .map_or(String::new(), |time| when::relative(time, now));
+        .or(job.predicted.map(|forecast| forecast.finish));
+    let finish = finish.map(|time| when::relative(time, now));
+    let start = job.starts.map(|starts| start_in_brief(&starts, now));
 
     [
-        job.job.to_string(),
-        job.name.clone(),
-        state(job),
-        format!("{}/{}", job.tasks.finished, job.tasks.total),
-        job.tasks.failed.to_string(),
-        job.tasks.running.to_string(),
-        job.starts
-            .map_or(String::new(), |starts| start_in_brief(&starts, now)),
-        finish,
+        ("JOB", job.job.to_string()),
+        ("NAME", bounded(&job.name)),
+        ("STATE", state(job)),
+        (
+            "DONE",
+            format!("{}/{}", job.tasks.finished, job.tasks.total),
+        ),
+        ("FAILED", job.tasks.failed.to_string()),
+        ("RUNNING", job.tasks.running.to_string()),
+        ("START", start.unwrap_or_default()),
+        ("FINISH", finish.unwrap_or_default()),
     ]
 }
 
@@ -749,9 +743,9 @@ pub(super) fn explained(view: &ExplainView, color: bool) -> String {
 
     out += "\n\n";
     // Numbers of tasks can be many.
-    let mut waiting = Rows::new(&["TASKS", "WAIT BECAUSE"], color).bounded(&[0]);
+    let mut waiting = Rows::new(&["TASKS", "WAIT BECAUSE"], color);
     for (reason, tasks) in &view.waiting {
-        waiting.add([tasks.clone(), reason.clone()]);
+        waiting.add([bounded(tasks), reason.clone()]);
     }
 
     let mut hosts = Rows::new(&["HOST", "WHY NOT HERE"], color);

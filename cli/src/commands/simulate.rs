@@ -583,44 +583,30 @@ fn seconds(value: Option<f64>) -> String {
 }
 
 fn text(answer: &SimulateAnswer, color: bool) -> String {
-    let headings = [
-        "PLATFORM",
-        "MODEL",
-        "POLICY",
-        "MAKESPAN",
-        "TIMES OPTIMAL",
-        "95 % INTERVAL",
-        "WORST",
-        "COPIES",
-        "CPU WASTE",
-        "UNFINISHED",
-    ];
-    let mut rows = Rows::new(&headings, color);
     let number =
         |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
-    for row in &answer.summary {
+    let row = |row: &SummaryJson| {
         let interval = match (row.geo_ratio_low, row.geo_ratio_high) {
             (Some(low), Some(high)) => format!("{low:.3} to {high:.3}"),
             _ => "-".to_owned(),
         };
+        let model = row.model.clone().or_else(|| row.trace.clone());
+        let makespan = row.median_makespan_s.map(people);
+        [
+            ("PLATFORM", row.platform.clone()),
+            ("MODEL", model.unwrap_or_default()),
+            ("POLICY", row.policy.clone()),
+            ("MAKESPAN", makespan.unwrap_or_else(|| "-".to_owned())),
+            ("TIMES OPTIMAL", number(row.geo_ratio)),
+            ("95 % INTERVAL", interval),
+            ("WORST", number(row.worst_ratio)),
+            ("COPIES", format!("{:.1} %", 100.0 * row.mean_replicas)),
+            ("CPU WASTE", format!("{:.1} %", 100.0 * row.cpu_waste)),
+            ("UNFINISHED", row.unfinished.to_string()),
+        ]
+    };
 
-        rows.add([
-            row.platform.clone(),
-            row.model
-                .clone()
-                .or_else(|| row.trace.clone())
-                .unwrap_or_default(),
-            row.policy.clone(),
-            row.median_makespan_s.map_or_else(|| "-".to_owned(), people),
-            number(row.geo_ratio),
-            interval,
-            number(row.worst_ratio),
-            format!("{:.1} %", 100.0 * row.mean_replicas),
-            format!("{:.1} %", 100.0 * row.cpu_waste),
-            row.unfinished.to_string(),
-        ]);
-    }
-
+    let rows = Rows::of(answer.summary.iter().map(row), color);
     rows.text("no runs") + &of_unfinished(&answer.rows)
 }
 

@@ -15,7 +15,7 @@ use crate::args::{OutputMode, TaskCommand};
 use crate::failure::{Exit, Failure};
 use crate::output::PagePlace;
 use crate::output::json::{Json, List};
-use crate::output::table::{Rows, facts};
+use crate::output::table::{Rows, bounded, facts};
 use crate::output::when;
 use crate::session::{Session, TaskPages, enter_again};
 
@@ -72,34 +72,16 @@ pub(super) async fn show(context: &Context, mut pages: TaskPages) -> Result<Exit
 /// The table of a list of tasks, made page by page.
 struct TaskTable {
     rows: Rows,
-    /// The columns of [`row`] that are shown.
-    columns: Vec<usize>,
+    /// Whether the column is shown that says which tasks are requested.
+    disclosed: bool,
 }
 
 impl TaskTable {
     /// Makes the table for a list that begins with these tasks.
     fn new(tasks: &[TaskView], color: bool) -> Self {
-        let disclosed = tasks.iter().any(|task| task.speculation.is_some());
-        let headings = [
-            "TASK",
-            "STATE",
-            "REQUESTED",
-            "ATTEMPTS",
-            "HOST",
-            "RUN",
-            "EXIT",
-            "ITEM",
-            "WHY",
-        ];
-        let shown = |column: &usize| disclosed || headings[*column] != "REQUESTED";
-        let columns: Vec<usize> = (0..headings.len()).filter(shown).collect();
-        let headings: Vec<&str> = columns.iter().map(|column| headings[*column]).collect();
-        let item = headings.iter().position(|heading| *heading == "ITEM");
-        let item: Vec<usize> = item.into_iter().collect();
-
         Self {
-            rows: Rows::new(&headings, color).bounded(&item),
-            columns,
+            rows: Rows::new(&[], color),
+            disclosed: tasks.iter().any(|task| task.speculation.is_some()),
         }
     }
 
@@ -108,17 +90,15 @@ impl TaskTable {
             return "no such tasks".to_owned();
         }
 
-        for task in tasks {
-            let mut row = row(task);
-            let cells = self.columns.iter();
-            self.rows
-                .add(cells.map(|column| std::mem::take(&mut row[*column])));
-        }
+        let disclosed = self.disclosed;
+        let shown = |(heading, _): &(&str, String)| disclosed || *heading != "REQUESTED";
+        let rows = tasks.iter().map(|task| row(task).into_iter().filter(shown));
+        self.rows.add_all(rows);
         self.rows.page()
     }
 }
 
-fn row(task: &TaskView) -> [String; 9] {
+fn row(task: &TaskView) -> [(&'static str, String); 9] {
     let main = task.main_attempt();
     let of_main =
         |what: fn(&AttemptView) -> Option<String>| main.and_then(what).unwrap_or_default();
@@ -128,21 +108,19 @@ fn row(task: &TaskView) -> [String; 9] {
             .reason
             .clone()
     });
+    let exit = of_main(|attempt| attempt.exit_code.map(|code| code.to_string()));
+    let requested = task.speculation.is_none_or(|life| life.requested.is_some());
+
     [
-        task.task.to_string(),
-        task.state.to_string(),
-        if task.speculation.is_none_or(|life| life.requested.is_some()) {
-            "yes"
-        } else {
-            "no"
-        }
-        .to_owned(),
-        task.attempts.len().to_string(),
-        of_main(|attempt| Some(attempt.host.clone())),
-        of_main(AttemptView::run_in_words),
-        of_main(|attempt| attempt.exit_code.map(|code| code.to_string())),
-        task.item.clone().unwrap_or_default(),
-        why.unwrap_or_default(),
+        ("TASK", task.task.to_string()),
+        ("STATE", task.state.to_string()),
+        ("REQUESTED", if requested { "yes" } else { "no" }.to_owned()),
+        ("ATTEMPTS", task.attempts.len().to_string()),
+        ("HOST", of_main(|attempt| Some(attempt.host.clone()))),
+        ("RUN", of_main(AttemptView::run_in_words)),
+        ("EXIT", exit),
+        ("ITEM", bounded(task.item.as_deref().unwrap_or_default())),
+        ("WHY", why.unwrap_or_default()),
     ]
 }
 
@@ -208,34 +186,21 @@ pub(super) fn describe(task: &TaskView, color: bool) -> String {
         ("waited for", waited.map(|span| span.to_string())),
     ]);
 
-    let headings = [
-        "ATTEMPT",
-        "HOST",
-        "STATE",
-        "ASSIGNED",
-        "RUN",
-        "CPU",
-        "SUSPENDED",
-        "EXIT",
-        "WHY",
-    ];
-    let mut rows = Rows::new(&headings, color);
-    for attempt in &task.attempts {
-        rows.add([
-            attempt.attempt.to_string(),
-            attempt.host.clone(),
-            attempt.state.to_string(),
-            when::relative(attempt.assigned, now),
-            attempt.run_in_words().unwrap_or_default(),
-            attempt.cpu.to_string(),
-            attempt.suspended.to_string(),
-            attempt
-                .exit_code
-                .map(|code| code.to_string())
-                .unwrap_or_default(),
-            attempt.reason.clone().unwrap_or_default(),
-        ]);
-    }
+    let row = |attempt: &AttemptView| {
+        let exit = attempt.exit_code.map(|code| code.to_string());
+        [
+            ("ATTEMPT", attempt.attempt.to_string()),
+            ("HOST", attempt.host.clone()),
+            ("STATE", attempt.state.to_string()),
+            ("ASSIGNED", when::relative(attempt.assigned, now)),
+            ("RUN", attempt.run_in_words().unwrap_or_default()),
+            ("CPU", attempt.cpu.to_string()),
+            ("SUSPENDED", attempt.suspended.to_string()),
+            ("EXIT", exit.unwrap_or_default()),
+            ("WHY", attempt.reason.clone().unwrap_or_default()),
+        ]
+    };
+    let rows = Rows::of(task.attempts.iter().map(row), color);
 
     let states: String = task
         .attempts

@@ -90,28 +90,25 @@ fn speaker(token: &str, view: &TokenView, user: &str) -> String {
 
 async fn list(context: &Context, session: &Session, request: &Request) -> Result<Exit, Failure> {
     let tokens = session.tokens(request).await?;
+    let now = when::now();
+    let row = |token: &TokenView| {
+        let state = match (token.ended(now), &token.speaks_for) {
+            (Some(ended), _) => ended.to_owned(),
+            (None, Some(user)) => format!("speaks for {user}"),
+            (None, None) => "usable".to_owned(),
+        };
+        [
+            ("TOKEN", token.id.to_string()),
+            ("ROLE", token.role.to_string()),
+            ("NAME", token.name.clone()),
+            ("USES LEFT", token.uses_left.to_string()),
+            ("EXPIRES", when::relative(token.expires, now)),
+            ("STATE", state),
+        ]
+    };
     let text = || {
-        let mut rows = Rows::new(
-            &["TOKEN", "ROLE", "NAME", "USES LEFT", "EXPIRES", "STATE"],
-            context.out.color(),
-        );
-        for token in &tokens {
-            let state = match (token.ended(when::now()), &token.speaks_for) {
-                (Some(ended), _) => ended.to_owned(),
-                (None, Some(user)) => format!("speaks for {user}"),
-                (None, None) => "usable".to_owned(),
-            };
-            rows.add([
-                token.id.to_string(),
-                token.role.to_string(),
-                token.name.clone(),
-                token.uses_left.to_string(),
-                when::relative(token.expires, when::now()),
-                state,
-            ]);
-        }
-
-        rows.text("there are no tokens: deskgrid token create --role worker")
+        Rows::of(tokens.iter().map(row), context.out.color())
+            .text("there are no tokens: deskgrid token create --role worker")
     };
 
     let document = List("tokens", &tokens);

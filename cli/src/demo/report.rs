@@ -91,27 +91,21 @@ impl DemoReport {
             ("duplicates", Some(job.duplicates.to_string())),
         ]);
 
-        let headings = [
-            "HOST",
-            "SPEED",
-            "TASKS FINISHED",
-            "ATTEMPTS",
-            "DUPLICATES",
-            "CPU",
-            "SUSPENDED",
-        ];
-        let mut rows = Rows::new(&headings, color);
-        for row in self.rows() {
-            rows.add([
-                row.host,
-                format!("{:.2}", row.speed),
-                row.finished.to_string(),
-                row.attempts.to_string(),
-                row.duplicates.to_string(),
-                Span::from_secs_f64(row.cpu_s).to_string(),
-                Span::from_secs_f64(row.suspended_s).to_string(),
-            ]);
-        }
+        let row = |row: HostRow| {
+            [
+                ("HOST", row.host),
+                ("SPEED", format!("{:.2}", row.speed)),
+                ("TASKS FINISHED", row.finished.to_string()),
+                ("ATTEMPTS", row.attempts.to_string()),
+                ("DUPLICATES", row.duplicates.to_string()),
+                ("CPU", Span::from_secs_f64(row.cpu_s).to_string()),
+                (
+                    "SUSPENDED",
+                    Span::from_secs_f64(row.suspended_s).to_string(),
+                ),
+            ]
+        };
+        let rows = Rows::of(self.rows().into_iter().map(row), color);
 
         let size = format!("{}x{}", self.size.width, self.size.height);
         let picture = format!("the picture ({size}) is in {}\n", self.picture.display());

@@ -5,17 +5,14 @@ use console::{Alignment, Style, measure_text_width, pad_str, truncate_str};
 
 /// The space between two columns.
 const GAP: &str = "  ";
-/// The width of the columns of [`Rows::bounded`].
+/// The most characters of a [`bounded`] text.
 const BOUND: usize = 40;
 
 /// A table without lines: headings, then rows.
 #[derive(Debug)]
 pub struct Rows {
     rows: Vec<Vec<String>>,
-    columns: usize,
-    /// The columns whose cells are cut.
-    bounded: Vec<usize>,
-    /// The widths of the columns of earlier pages.
+    /// The widths of the columns of earlier pages; none before there are headings.
     widths: Vec<usize>,
     color: bool,
 }
@@ -23,44 +20,49 @@ pub struct Rows {
 impl Rows {
     /// Makes an empty table with these headings; `color` colours headings and states.
     pub fn new(headings: &[&str], color: bool) -> Self {
-        let columns = headings.len();
         let bold = Style::new().bold().force_styling(color);
-        let headings = headings
-            .iter()
-            .map(|text| bold.apply_to(text).to_string())
-            .collect();
+        let shown = headings.iter().map(|text| bold.apply_to(text).to_string());
         Self {
-            rows: vec![headings],
-            columns,
-            bounded: Vec::new(),
-            widths: vec![0; columns],
+            rows: vec![shown.collect()],
+            widths: vec![0; headings.len()],
             color,
         }
     }
 
-    /// Cuts the cells of these columns after 40 characters, and marks the cut with `…`: users choose what stands there,
-    /// and one long text is not to widen the table for all. Another command shows the whole.
-    #[must_use]
-    pub fn bounded(mut self, columns: &[usize]) -> Self {
-        self.bounded = columns.to_owned();
-        self
+    /// Makes a table of these rows, in which each cell has the heading of its column before it.
+    pub(crate) fn of<R>(rows: impl IntoIterator<Item = R>, color: bool) -> Self
+    where
+        R: IntoIterator<Item = (&'static str, String)>,
+    {
+        let mut table = Self::new(&[], color);
+        table.add_all(rows);
+        table
+    }
+
+    /// Adds such rows as [`Rows::of`] takes.
+    pub(crate) fn add_all<R>(&mut self, rows: impl IntoIterator<Item = R>)
+    where
+        R: IntoIterator<Item = (&'static str, String)>,
+    {
+        for row in rows {
+            let (headings, cells): (Vec<_>, Vec<_>) = row.into_iter().unzip();
+            if self.widths.is_empty() {
+                *self = Self::new(&headings, self.color);
+            }
+            self.add(cells);
+        }
     }
 
     /// Adds a row; words that name a state are coloured.
     pub fn add(&mut self, cells: impl IntoIterator<Item = String>) {
         let cells: Vec<String> = cells
             .into_iter()
-            .enumerate()
-            .map(|(column, text)| {
-                let mut shown = printable(&text);
-                if self.bounded.contains(&column) {
-                    shown = truncate_str(&shown, BOUND, "…").into_owned();
-                }
+            .map(|text| {
                 let style = style_of(&text).force_styling(self.color);
-                style.apply_to(shown).to_string()
+                style.apply_to(printable(&text)).to_string()
             })
             .collect();
-        debug_assert_eq!(cells.len(), self.columns);
+        debug_assert_eq!(cells.len(), self.widths.len());
         self.rows.push(cells);
     }
 
@@ -93,6 +95,12 @@ impl Rows {
         }
         out
     }
+}
+
+/// Cuts a text after 40 characters, and marks the cut with `…`: users choose what stands there, and one long text is not to
+/// widen the table for all. Another command shows the whole.
+pub(crate) fn bounded(text: &str) -> String {
+    truncate_str(&printable(text), BOUND, "…").into_owned()
 }
 
 fn style_of(word: &str) -> Style {
@@ -136,6 +144,17 @@ mod tests {
     }
 
     #[test]
+    fn a_table_takes_its_headings_from_its_rows() {
+        let row = |job: &str| [("job", job.to_owned()), ("state", "running".to_owned())];
+        let text = |rows: &[&str]| Rows::of(rows.iter().map(|job| row(job)), false).text("none");
+        assert_eq!(
+            text(&["7", "8"]),
+            "job  state\n7    running\n8    running\n"
+        );
+        assert_eq!(text(&[]), "none");
+    }
+
+    #[test]
     fn pages_of_a_table_have_one_heading_and_keep_their_widths() {
         let mut rows = Rows::new(&["job", "state"], false);
         rows.add(["12345".to_owned(), "running".to_owned()]);
@@ -147,9 +166,9 @@ mod tests {
     #[test]
     fn a_long_text_is_cut_where_its_column_has_a_bound_and_whole_elsewhere() {
         let long = "ä".repeat(300);
-        let mut rows = Rows::new(&["task", "item", "why"], false).bounded(&[1]);
-        rows.add(["7.1".to_owned(), long.clone(), "x".to_owned()]);
-        rows.add(["7.2".to_owned(), "b".repeat(40), long.clone()]);
+        let mut rows = Rows::new(&["task", "item", "why"], false);
+        rows.add(["7.1".to_owned(), bounded(&long), "x".to_owned()]);
+        rows.add(["7.2".to_owned(), bounded(&"b".repeat(40)), long.clone()]);
         let text = rows.text("");
 
         let lines: Vec<&str> = text.lines().collect();

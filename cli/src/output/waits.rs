@@ -158,30 +158,21 @@ fn wait_text(answer: &PredictedWait) -> String {
 
 /// Returns a table with a row for each predictor.
 pub fn table(predictors: &[PredictorQuality], color: bool) -> String {
-    let mut rows = Rows::new(
-        &[
-            "PREDICTOR",
-            "MEDIAN ERROR",
-            "MEAN ERROR",
-            "HELD",
-            "WIDTH",
-            "CORRELATION",
-        ],
-        color,
-    );
-    for way in predictors {
-        rows.add([
-            way.name.to_owned(),
-            format!("{:.0} s", way.median_error_s),
-            format!("{:.0} s", way.mean_error_s),
-            format!("{:.1} % of {:.0} %", 100.0 * way.coverage, 100.0 * way.held),
-            format!("{:.0} s", way.median_width_s),
-            match way.correlation.is_finite() {
-                true => format!("{:.2}", way.correlation),
-                false => "-".to_owned(),
-            },
-        ]);
-    }
+    let row = |way: &PredictorQuality| {
+        let held = format!("{:.1} % of {:.0} %", 100.0 * way.coverage, 100.0 * way.held);
+        let correlation = match way.correlation.is_finite() {
+            true => format!("{:.2}", way.correlation),
+            false => "-".to_owned(),
+        };
+        [
+            ("PREDICTOR", way.name.to_owned()),
+            ("MEDIAN ERROR", format!("{:.0} s", way.median_error_s)),
+            ("MEAN ERROR", format!("{:.0} s", way.mean_error_s)),
+            ("HELD", held),
+            ("WIDTH", format!("{:.0} s", way.median_width_s)),
+            ("CORRELATION", correlation),
+        ]
+    };
 
-    rows.text("nothing to judge")
+    Rows::of(predictors.iter().map(row), color).text("nothing to judge")
 }

@@ -165,31 +165,16 @@ fn laws(what: &Durations) -> Option<String> {
 }
 
 fn hours(stats: &Stats, color: bool) -> String {
-    let mut rows = Rows::new(
-        &[
-            "HOUR",
-            "UP",
-            "PROCESSOR",
-            "OWNERS ACTIVE",
-            "POWER",
-            "VARIES BY",
-        ],
-        color,
-    );
-
-    for hour in &stats.by_hour {
-        let power = hour
-            .power
-            .map_or_else(|| "-".to_owned(), |power| format!("{power:.1}"));
-        let parts = [
-            share(hour.available),
-            share(hour.cpu),
-            share(hour.owner_active),
-            power,
-            share(hour.power_cv),
-        ];
-        rows.add([format!("{:02}", hour.hour)].into_iter().chain(parts));
-    }
-
-    rows.text("")
+    let rows = stats.by_hour.iter().map(|hour| {
+        let power = hour.power.map(|power| format!("{power:.1}"));
+        [
+            ("HOUR", format!("{:02}", hour.hour)),
+            ("UP", share(hour.available)),
+            ("PROCESSOR", share(hour.cpu)),
+            ("OWNERS ACTIVE", share(hour.owner_active)),
+            ("POWER", power.unwrap_or_else(|| "-".to_owned())),
+            ("VARIES BY", share(hour.power_cv)),
+        ]
+    });
+    Rows::of(rows, color).text("")
 }
