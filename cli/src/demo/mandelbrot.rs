@@ -5,6 +5,7 @@
 //! estimate gives a slope at each point, which a lamp at the upper left brightens or darkens
 //! (Peitgen and Richter 1986, section 2).
 
+use std::fmt;
 use std::str::FromStr;
 
 /// Samples of a pixel along each axis; their colours are averaged.
@@ -59,6 +60,12 @@ pub(crate) struct Tile {
     pub top: u32,
 }
 
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}", self.width, self.height)
+    }
+}
+
 impl FromStr for Size {
     type Err = String;
     fn from_str(s: &str) -> Result<Self, String> {
@@ -72,6 +79,12 @@ impl FromStr for Size {
         parse()
             .filter(|size| size.width > 0 && size.height > 0)
             .ok_or_else(|| format!("`{s}` is not a size such as 1280x800"))
+    }
+}
+
+impl fmt::Display for Tile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}+{}+{}", self.size, self.left, self.top)
     }
 }
 

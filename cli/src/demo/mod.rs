@@ -33,7 +33,7 @@ use crate::submit::{
 use crate::watch::{Ended, Watch};
 use grid::DemoGrid;
 pub(crate) use mandelbrot::{Size, Tile};
-use picture::{Canvas, PixelSize};
+use picture::Canvas;
 use report::DemoReport;
 
 /// The file that the program writes.
@@ -129,7 +129,6 @@ impl Demo<'_> {
             .map_err(|e| Failure::io("cannot write the list of tiles", &e))?;
 
         let program = grid.program()?.display().to_string();
-        let picture = format!("{}x{}", self.args.width_px, self.args.height_px);
         let job = JobArgs {
             name: Some("mandelbrot".to_owned()),
             each_line: Some(list),
@@ -138,7 +137,7 @@ impl Demo<'_> {
             command: vec![
                 program,
                 "demo-tile".to_owned(),
-                picture,
+                size(self.args).to_string(),
                 "%{ITEM}".to_owned(),
                 TILE.to_owned(),
             ],
@@ -244,8 +243,8 @@ fn cut_short() -> Failure {
     Failure::error("interrupted", "the demo was interrupted", "")
 }
 
-fn size(args: &DemoArgs) -> PixelSize {
-    PixelSize {
+fn size(args: &DemoArgs) -> Size {
+    Size {
         width: args.width_px,
         height: args.height_px,
     }

@@ -1,50 +1,23 @@
 //! Cuts the picture into tiles, and assembles it from them.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
+use super::mandelbrot::{Size, Tile};
 use crate::failure::Failure;
 use crate::files;
 
 /// The number of bytes of a pixel: red, green, blue.
 const PIXEL: usize = 3;
 
-/// The size of a picture or a tile in pixels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct PixelSize {
-    /// The width: pixels in a row.
-    pub(super) width: u32,
-    /// The height: rows.
-    pub(super) height: u32,
-}
-
-/// A rectangle of the picture; prints as `WIDTHxHEIGHT+LEFT+TOP`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct PictureTile {
-    size: PixelSize,
-    left: u32,
-    top: u32,
-}
-
-impl fmt::Display for PictureTile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}x{}+{}+{}",
-            self.size.width, self.size.height, self.left, self.top
-        )
-    }
-}
-
 /// The picture to be made, with its tiles and its file.
 #[derive(Debug)]
 pub(super) struct Canvas {
-    size: PixelSize,
-    tiles: Vec<PictureTile>,
+    size: Size,
+    tiles: Vec<Tile>,
     file: NamedTempFile,
     path: PathBuf,
 }
@@ -55,12 +28,9 @@ impl Canvas {
     ///
     /// # Errors
     /// If there are more tiles than pixels, or the file cannot be written.
-    pub(super) fn new(size: PixelSize, tiles: u32, path: &Path) -> Result<Self, Failure> {
+    pub(super) fn new(size: Size, tiles: u32, path: &Path) -> Result<Self, Failure> {
         let tiles = cut(size, tiles).ok_or_else(|| {
-            let what = format!(
-                "{}x{} pixels cannot be cut into {tiles} tiles",
-                size.width, size.height
-            );
+            let what = format!("{size} pixels cannot be cut into {tiles} tiles");
             Failure::usage(what, "fewer --tasks, or a larger picture")
         })?;
 
@@ -90,7 +60,7 @@ impl Canvas {
     }
 
     /// Returns the tiles, one for each task.
-    pub(super) fn tiles(&self) -> &[PictureTile] {
+    pub(super) fn tiles(&self) -> &[Tile] {
         &self.tiles
     }
 
@@ -128,7 +98,7 @@ impl Canvas {
 }
 
 /// Cuts the picture into exactly `count` tiles, as square as possible, in rows from the top.
-fn cut(size: PixelSize, count: u32) -> Option<Vec<PictureTile>> {
+fn cut(size: Size, count: u32) -> Option<Vec<Tile>> {
     let ideal = (f64::from(count) * f64::from(size.height) / f64::from(size.width))
         .sqrt()
         .round() as u32;
@@ -149,8 +119,8 @@ fn cut(size: PixelSize, count: u32) -> Option<Vec<PictureTile>> {
         for column in 0..columns {
             let left = edge(size.width, column, columns);
             let right = edge(size.width, column + 1, columns);
-            tiles.push(PictureTile {
-                size: PixelSize {
+            tiles.push(Tile {
+                size: Size {
                     width: right - left,
                     height: bottom - top,
                 },
@@ -163,7 +133,7 @@ fn cut(size: PixelSize, count: u32) -> Option<Vec<PictureTile>> {
     Some(tiles)
 }
 
-fn paste(pixels: &mut [u8], size: PixelSize, tile: PictureTile, tile_pixels: &[u8]) {
+fn paste(pixels: &mut [u8], size: Size, tile: Tile, tile_pixels: &[u8]) {
     let row_bytes = tile.size.width as usize * PIXEL;
     for (row, line) in tile_pixels.chunks_exact(row_bytes).enumerate() {
         let at = ((tile.top as usize + row) * size.width as usize + tile.left as usize) * PIXEL;
@@ -171,7 +141,7 @@ fn paste(pixels: &mut [u8], size: PixelSize, tile: PictureTile, tile_pixels: &[u
     }
 }
 
-fn decode(path: &Path, size: PixelSize) -> Result<Vec<u8>, png::DecodingError> {
+fn decode(path: &Path, size: Size) -> Result<Vec<u8>, png::DecodingError> {
     let mut reader = png::Decoder::new(BufReader::new(File::open(path)?)).read_info()?;
     let info = reader.info();
     let expected = info.width == size.width
@@ -192,7 +162,7 @@ fn decode(path: &Path, size: PixelSize) -> Result<Vec<u8>, png::DecodingError> {
     Ok(pixels)
 }
 
-fn encode(file: &mut File, size: PixelSize, pixels: &[u8]) -> Result<(), png::EncodingError> {
+fn encode(file: &mut File, size: Size, pixels: &[u8]) -> Result<(), png::EncodingError> {
     let mut buffer = BufWriter::new(file);
     let mut encoder = png::Encoder::new(&mut buffer, size.width, size.height);
     encoder.set_color(png::ColorType::Rgb);
@@ -208,14 +178,14 @@ mod tests {
     use super::*;
 
     /// Draws a picture in which every pixel differs from its neighbours.
-    fn pattern(size: PixelSize) -> Vec<u8> {
+    fn pattern(size: Size) -> Vec<u8> {
         let pixel = |x: u32, y: u32| [x as u8, y as u8, (x / 256 + 3 * y) as u8];
         (0..size.height)
             .flat_map(|y| (0..size.width).flat_map(move |x| pixel(x, y)))
             .collect()
     }
 
-    fn crop(pixels: &[u8], size: PixelSize, tile: PictureTile) -> Vec<u8> {
+    fn crop(pixels: &[u8], size: Size, tile: Tile) -> Vec<u8> {
         let rows = tile.top..tile.top + tile.size.height;
         let row = |y: u32| {
             let at = (y as usize * size.width as usize + tile.left as usize) * PIXEL;
@@ -226,7 +196,7 @@ mod tests {
 
     #[test]
     fn any_number_of_tiles_covers_each_pixel_once() {
-        let size = PixelSize {
+        let size = Size {
             width: 97,
             height: 61,
         };
@@ -246,7 +216,7 @@ mod tests {
 
         assert_eq!(
             cut(
-                PixelSize {
+                Size {
                     width: 16,
                     height: 16
                 },
@@ -259,14 +229,14 @@ mod tests {
     #[test]
     fn tiles_assemble_to_the_picture_they_were_cut_from() {
         let dir = tempfile::tempdir().unwrap();
-        let size = PixelSize {
+        let size = Size {
             width: 90,
             height: 50,
         };
         let out = dir.path().join("out.png");
         let whole = pattern(size);
         let canvas = Canvas::new(size, 7, &out).unwrap();
-        let write = |(i, tile): (usize, &PictureTile)| {
+        let write = |(i, tile): (usize, &Tile)| {
             let path = dir.path().join(format!("{i}.png"));
             encode(
                 &mut File::create(&path).unwrap(),
@@ -285,7 +255,7 @@ mod tests {
     #[test]
     fn a_missing_or_wrong_tile_is_an_error_and_leaves_no_picture() {
         let dir = tempfile::tempdir().unwrap();
-        let size = PixelSize {
+        let size = Size {
             width: 40,
             height: 20,
         };

@@ -6,8 +6,8 @@ use common::view::{AttemptState, AttemptView, HostState, HostView, JobView, Task
 use common::{Span, Time};
 use serde::Serialize;
 
+use super::mandelbrot::Size;
 use super::owner::Visit;
-use super::picture::PixelSize;
 use crate::failure::{Exit, Failure};
 use crate::output::json;
 use crate::output::table::{Rows, facts};
@@ -18,7 +18,7 @@ pub(super) struct DemoReport {
     /// The path of the picture.
     pub(super) picture: PathBuf,
     /// The size of the picture.
-    pub(super) size: PixelSize,
+    pub(super) size: Size,
     /// The job.
     pub(super) job: JobView,
     /// The tasks of the job, with their attempts.
@@ -107,8 +107,8 @@ impl DemoReport {
         };
         let rows = Rows::of(self.rows().into_iter().map(row), color);
 
-        let size = format!("{}x{}", self.size.width, self.size.height);
-        let picture = format!("the picture ({size}) is in {}\n", self.picture.display());
+        let file = self.picture.display();
+        let picture = format!("the picture ({}) is in {file}\n", self.size);
         format!(
             "{summary}\n{}\n{}\n\n{picture}",
             rows.text(""),
@@ -390,7 +390,7 @@ mod tests {
 
         DemoReport {
             picture: "p.png".into(),
-            size: PixelSize {
+            size: Size {
                 width: 4,
                 height: 3,
             },
