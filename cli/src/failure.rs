@@ -194,12 +194,17 @@ impl Failure {
         printable_lines(&out)
     }
 
-    /// The JSON value for scripts.
-    pub fn json(&self) -> Value {
-        let message = match &self.because {
+    /// The event with its cause, in one line.
+    pub(crate) fn line(&self) -> String {
+        match &self.because {
             Some(because) => format!("{}: {because}", self.what),
             None => self.what.clone(),
-        };
+        }
+    }
+
+    /// The JSON value for scripts.
+    pub fn json(&self) -> Value {
+        let message = self.line();
         json!({ "schema": 1, "error": { "code": self.code, "message": message, "hint": self.hint } })
     }
 }
@@ -339,15 +344,16 @@ impl From<LinkError> for Failure {
 #[cfg(all(not(windows), feature = "whole"))]
 impl From<master::MasterError> for Failure {
     fn from(error: master::MasterError) -> Self {
+        use master::{MasterError, PgError, StoreError};
         let hint = match error {
-            master::MasterError::Link(error) => return error.into(),
-            master::MasterError::Config(_) => {
+            MasterError::Link(error) => return error.into(),
+            MasterError::Config(_) => {
                 return Failure::usage(
                     error.to_string(),
                     "deskgrid master config prints every setting with its meaning and default",
                 );
             }
-            master::MasterError::Unreadable { ref source, .. } => {
+            MasterError::Unreadable { ref source, .. } => {
                 use std::io::ErrorKind;
                 // The code tells a service not to try again with the same words: a disk or a mount may answer later.
                 let wrong = matches!(
@@ -362,46 +368,42 @@ impl From<master::MasterError> for Failure {
                 let exit = if wrong { Exit::Usage } else { failure.exit };
                 return Failure { exit, ..failure };
             }
-            master::MasterError::Certificate { .. } => {
+            MasterError::Certificate { .. } => {
                 "name a certificate and its key as PEM in the settings; where they are being renewed, start the master again"
             }
-            master::MasterError::Place { hint, .. } => {
+            MasterError::Place { hint, .. } => {
                 return Failure::usage(error.to_string(), hint);
             }
-            master::MasterError::Store(master::StoreError::Postgres(master::PgError::Address(
-                _,
-            ))) => {
+            MasterError::Store(StoreError::Postgres(PgError::Address(_))) => {
                 return Failure::usage(
                     error.to_string(),
                     "correct it in --store, or in `store` of the settings; without either the store is a file in the master's directory",
                 );
             }
-            master::MasterError::Lost(ref lost) => lost.hint(),
-            master::MasterError::Content { fault, .. } => fault.hint(),
-            master::MasterError::Bucket(ref bucket) => bucket.fault.hint(),
-            master::MasterError::Store(master::StoreError::Full { .. }) => {
+            MasterError::Lost(ref lost) => lost.hint(),
+            MasterError::Content { fault, .. } => fault.hint(),
+            MasterError::Bucket(ref bucket) => bucket.fault.hint(),
+            MasterError::Store(StoreError::Full { .. }) => {
                 "make room on that disk, then start the master again"
             }
-            master::MasterError::Store(master::StoreError::Newer { .. }) => {
+            MasterError::Store(StoreError::Newer { .. }) => {
                 "install the deskgrid that wrote it, or a newer one: deskgrid --version says which this one is"
             }
-            master::MasterError::Store(master::StoreError::Postgres(
-                master::PgError::WentBack(_),
-            )) => {
+            MasterError::Store(StoreError::Postgres(PgError::WentBack(_))) => {
                 "bring the newer state of the database back, then start the master again; or, to go on without what is missing, as on a \
                  backup: deskgrid master start --accept-store"
             }
-            master::MasterError::Store(master::StoreError::Postgres(master::PgError::Unfit {
-                ..
-            })) => "do what that says, then start the master again; nothing acknowledged is lost",
-            master::MasterError::Store(master::StoreError::Postgres(_)) => {
+            MasterError::Store(StoreError::Postgres(PgError::Unfit { .. })) => {
+                "do what that says, then start the master again; nothing acknowledged is lost"
+            }
+            MasterError::Store(StoreError::Postgres(_)) => {
                 "see to the database, or to its address (--store, or `store` in the settings); nothing acknowledged is lost"
             }
-            master::MasterError::Clock { .. } => {
+            MasterError::Clock { .. } => {
                 "set the clock (on most systems: timedatectl set-ntp true). If it is right now and was wrong then: \
                  deskgrid master start --accept-clock"
             }
-            master::MasterError::Running { .. } => {
+            MasterError::Running { .. } => {
                 "stop the other one and wait until its process has ended, or give this one another --dir"
             }
             _ => "the log above says more",

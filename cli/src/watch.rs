@@ -109,9 +109,7 @@ pub(crate) enum Interrupted {
 
 /// Says that a command goes on over another connection after this failure.
 pub(crate) fn note_lost(failure: &Failure) {
-    let because = failure.because.as_deref();
-    let because = because.map_or_else(String::new, |because| format!(": {because}"));
-    note(&format!("{}{because}; connecting again", failure.what));
+    note(&format!("{}; connecting again", failure.line()));
 }
 
 impl From<LinkError> for Interrupted {

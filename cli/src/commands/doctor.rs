@@ -69,13 +69,7 @@ impl Finding {
 
     /// Turns a failure into a finding.
     fn failed(check: impl Into<String>, failure: &Failure) -> Self {
-        let what = failure
-            .because
-            .as_ref()
-            .map_or(failure.what.clone(), |because| {
-                format!("{}: {because}", failure.what)
-            });
-        Self::wrong(check, what, failure.hint.clone())
+        Self::wrong(check, failure.line(), failure.hint.clone())
     }
 }
 

@@ -100,7 +100,7 @@ async fn keep_joining(
             _ => (&mut refused, RestKind::Refused),
         };
         let pause = pauses.delay();
-        why.send_replace((kind, say(error, pause, file)));
+        why.send_replace((kind, say(&error, pause, file)));
         if let Some(other) = changed(file, &wish.text, pause).await {
             wish = other;
             unreachable.reset();
@@ -279,7 +279,7 @@ fn unreadable(file: &Path, error: &std::io::Error) -> Failure {
 }
 
 /// Says why this PC has not been let in, and returns that for whoever asks.
-fn say(failure: Failure, pause: Duration, file: &Path) -> String {
+fn say(failure: &Failure, pause: Duration, file: &Path) -> String {
     tracing::warn!(
         target: admin::JOINING,
         because = failure.because.as_deref(),
@@ -288,13 +288,10 @@ fn say(failure: Failure, pause: Duration, file: &Path) -> String {
         "cannot join the grid yet: {}", failure.what
     );
 
-    let because = failure
-        .because
-        .map_or_else(String::new, |why| format!(": {why}"));
     format!(
-        "this PC cannot join the grid with {} yet; it tries again: {}{because}",
+        "this PC cannot join the grid with {} yet; it tries again: {}",
         file.display(),
-        failure.what
+        failure.line()
     )
 }
 

@@ -183,9 +183,5 @@ fn refusal_of(failure: Failure) -> Refusal {
         crate::failure::Exit::NotAuthorised => RefusalCode::NotAuthorised,
         _ => RefusalCode::Unavailable,
     };
-    let what = match failure.because {
-        Some(because) => format!("{}: {because}", failure.what),
-        None => failure.what,
-    };
-    Refusal::new(code, what, failure.hint)
+    Refusal::new(code, failure.line(), failure.hint)
 }

@@ -94,11 +94,7 @@ impl ControlDoor {
 
 /// Returns the reason of an error in words.
 fn told(dir: &std::path::Path, error: ControlError) -> String {
-    let failure = failure(error, dir);
-    match failure.because {
-        Some(because) => format!("{}: {because}", failure.what),
-        None => failure.what,
-    }
+    failure(error, dir).line()
 }
 
 impl OwnerDoor for ControlDoor {
