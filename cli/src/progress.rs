@@ -38,7 +38,7 @@ impl Progress {
 
     /// Shows the present state of the jobs.
     pub(crate) fn show(&mut self, jobs: &BTreeMap<JobId, JobView>) {
-        let counts = sum(jobs);
+        let counts = (jobs.values()).fold(TaskCounts::default(), |sum, job| sum + job.tasks);
         let text = line(&counts, latest(jobs), when::now());
 
         match self {
@@ -94,20 +94,6 @@ pub(crate) fn bar(length: u64, template: &str) -> ProgressBar {
         bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
     }
     bar
-}
-
-fn sum(jobs: &BTreeMap<JobId, JobView>) -> TaskCounts {
-    jobs.values()
-        .fold(TaskCounts::default(), |sum, job| TaskCounts {
-            total: sum.total + job.tasks.total,
-            disclosed: sum.disclosed + job.tasks.disclosed,
-            waiting: sum.waiting + job.tasks.waiting,
-            running: sum.running + job.tasks.running,
-            suspended: sum.suspended + job.tasks.suspended,
-            finished: sum.finished + job.tasks.finished,
-            failed: sum.failed + job.tasks.failed,
-            cancelled: sum.cancelled + job.tasks.cancelled,
-        })
 }
 
 /// Returns the forecast for the end of all of these jobs; `None` if one that goes on has none.

@@ -159,7 +159,7 @@ async fn list(
 }
 
 /// Returns the place of a state in lists: active jobs first.
-fn activity(state: JobState) -> u8 {
+pub(super) fn activity(state: JobState) -> u8 {
     match state {
         JobState::Running => 0,
         JobState::Waiting => 1,

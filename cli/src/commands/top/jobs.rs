@@ -10,6 +10,7 @@ use common::wire::client::Request;
 use common::{IdSet, JobId, Time};
 use ratatui::text::Line;
 
+use super::super::job::activity;
 use super::board::{Board, BoardEntry, holds};
 use super::look::{Column, Theme, Tone, number, of_job, of_promise, text};
 use crate::output::when;
@@ -63,15 +64,6 @@ impl BoardEntry for JobView {
             3 => other.tasks.failed.cmp(&self.tasks.failed).then(newest),
             _ => self.name.cmp(&other.name),
         }
-    }
-}
-
-/// The place of a state in the list: what goes on comes first.
-fn activity(state: JobState) -> u8 {
-    match state {
-        JobState::Running => 0,
-        JobState::Waiting => 1,
-        _ => 2,
     }
 }
 

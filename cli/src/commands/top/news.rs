@@ -50,28 +50,13 @@ impl App {
         }
 
         match news {
+            late if !late.counts(&self.pacer) => {}
             GridNews::Lost(why) => self.lose(&why),
             GridNews::Back(user, role) => self.come_back(user, role),
-            GridNews::Piece(slot, serial, reply) => {
-                if self.pacer.is_current(slot, serial) {
-                    self.piece(slot, reply);
-                }
-            }
-            GridNews::Ended(slot, serial, end) => {
-                if self.pacer.is_current(slot, serial) {
-                    self.ended(slot, end);
-                }
-            }
-            GridNews::Answer(slot, serial, answer) => {
-                if self.pacer.is_current(slot, serial) {
-                    self.answered(slot, answer);
-                }
-            }
-            GridNews::Bytes(slot, serial, bytes) => {
-                if self.pacer.is_current(slot, serial) {
-                    self.bytes(slot, bytes);
-                }
-            }
+            GridNews::Piece(slot, _, reply) => self.piece(slot, reply),
+            GridNews::Ended(slot, _, end) => self.ended(slot, end),
+            GridNews::Answer(slot, _, answer) => self.answered(slot, answer),
+            GridNews::Bytes(slot, _, bytes) => self.bytes(slot, bytes),
         }
         self.arrange();
     }
@@ -174,7 +159,6 @@ impl App {
                         host.reason = why;
                     });
                 }
-                GridEvent::Restored => {}
                 GridEvent::JobSubmitted { job, .. }
                 | GridEvent::JobStarted { job }
                 | GridEvent::JobSettled { job, .. }
@@ -209,7 +193,9 @@ impl App {
 
     /// Asks for the output of a task that is settled.
     fn fetch_rest(&mut self) {
-        if let Some(OpenPage::Log(log)) = self.readings.last().filter(|reading| settled(reading)) {
+        if let Some(OpenPage::Log(log)) = self.readings.last()
+            && log.settled
+        {
             let TaskId { job, index } = log.task;
             let tasks = Selector::Ids(IdSet::from_range(index, index));
             let request = Request::Outputs { job, tasks };
@@ -438,10 +424,6 @@ impl GridNews {
             ),
         }
     }
-}
-
-fn settled(reading: &OpenPage) -> bool {
-    matches!(reading, OpenPage::Log(log) if log.settled)
 }
 
 /// The reasons why a job is not done, below the tasks that failed; of one task those that hold it
