@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use common::attempt::StreamKind;
 use common::needs::Label;
 use common::selector::Selector;
 use common::view::{JobState, TaskState};
@@ -231,6 +232,15 @@ pub(crate) enum StreamName {
     Stdout,
     /// Standard error.
     Stderr,
+}
+
+impl From<StreamName> for StreamKind {
+    fn from(name: StreamName) -> Self {
+        match name {
+            StreamName::Stdout => StreamKind::Stdout,
+            StreamName::Stderr => StreamKind::Stderr,
+        }
+    }
 }
 
 /// The verbs of `deskgrid task`.

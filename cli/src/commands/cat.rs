@@ -1,7 +1,7 @@
 //! Executes `deskgrid job cat`: prints the standard output or standard error of tasks, one after
 //! the other.
 
-use common::attempt::Stream;
+use common::attempt::{Stream, StreamKind};
 use common::content::Content;
 use common::selector::Selector;
 use common::text::ShownOutput;
@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::Context;
 use super::unconfirmed::UnconfirmedResults;
 use crate::args::OutputMode;
-use crate::args::job::{CatArgs, StreamName};
+use crate::args::job::CatArgs;
 use crate::args::value::OneJob;
 use crate::failure::{Exit, Failure};
 use crate::output::{PagePlace, note};
@@ -52,6 +52,7 @@ pub(super) async fn run(
         tasks,
         follow,
     } = args;
+    let stream = StreamKind::from(stream);
     if follow {
         return super::tail::each(context, session, job, stream, tasks).await;
     }
@@ -92,7 +93,7 @@ struct ShownStreams<'a> {
     context: &'a Context,
     session: &'a Session,
     job: JobId,
-    stream: StreamName,
+    stream: StreamKind,
     unconfirmed: UnconfirmedResults,
 }
 
@@ -130,10 +131,7 @@ impl ShownStreams<'_> {
 
         let streams = Streams {
             job: self.job.0,
-            stream: match self.stream {
-                StreamName::Stdout => "stdout",
-                StreamName::Stderr => "stderr",
-            },
+            stream: name_of(self.stream),
             tasks: all,
         };
         out.show_page(&streams, String::new, Vec::new, place)
@@ -157,9 +155,9 @@ fn nothing_of(job: JobId, state: JobState) -> String {
 pub(super) async fn written(
     session: &Session,
     output: &OutputView,
-    stream: StreamName,
+    stream: StreamKind,
 ) -> Result<(Vec<u8>, u64), Failure> {
-    let captured = choose(output, stream);
+    let captured = captured(output, stream);
     let bytes = content(session, &captured.content).await?;
     if captured.dropped > 0 {
         note(&format!(
@@ -205,10 +203,19 @@ pub(super) fn removed_in_words(task: TaskId, state: TaskState) -> String {
     format!("{task}: what it left was removed, since nobody had requested it; {again}")
 }
 
-fn choose(output: &OutputView, stream: StreamName) -> &Stream {
+/// Returns what an attempt wrote to this stream.
+pub(super) fn captured(output: &OutputView, stream: StreamKind) -> &Stream {
     match stream {
-        StreamName::Stdout => &output.stdout.0,
-        StreamName::Stderr => &output.stderr.0,
+        StreamKind::Stdout => &output.stdout.0,
+        StreamKind::Stderr => &output.stderr.0,
+    }
+}
+
+/// Returns the name of a stream.
+pub(super) fn name_of(stream: StreamKind) -> &'static str {
+    match stream {
+        StreamKind::Stdout => "stdout",
+        StreamKind::Stderr => "stderr",
     }
 }
 

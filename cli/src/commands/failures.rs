@@ -2,6 +2,7 @@
 //! with the last lines that one of them wrote to its standard error.
 
 use api::failures::{MOST_TASKS, causes, last_lines, states_that_tell};
+use common::attempt::StreamKind;
 use common::selector::Selector;
 use common::text::{plural, printable};
 use common::view::{JobView, WorkView};
@@ -9,7 +10,6 @@ use common::{IdSet, TaskId};
 
 use super::cat;
 use super::work::on_missing_program;
-use crate::args::job::StreamName;
 use crate::failure::Failure;
 use crate::output::json::FailureCause;
 use crate::session::Session;
@@ -45,7 +45,7 @@ async fn written(session: &Session, task: TaskId) -> Result<Vec<String>, Failure
     let Some(output) = outputs.first() else {
         return Ok(Vec::new());
     };
-    let (bytes, _) = cat::written(session, output, StreamName::Stderr).await?;
+    let (bytes, _) = cat::written(session, output, StreamKind::Stderr).await?;
     Ok(last_lines(&bytes))
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use common::attempt::StreamKind;
 use common::selector::Selector;
 use common::text::{ShownOutput, plural};
 use common::view::{OutputView, TaskState, TaskView};
@@ -14,7 +15,6 @@ use super::cat::{removed_in_words, written};
 use super::job::unless_interrupted;
 use super::tail::REFUSALS;
 use crate::args::OutputMode;
-use crate::args::job::StreamName;
 use crate::args::speculation::RequestArgs;
 use crate::args::value::OneJob;
 use crate::failure::{Exit, Failure};
@@ -318,7 +318,7 @@ async fn print(
 ) -> Result<(), Failure> {
     let task: TaskId = view.task;
     let bytes = match &output {
-        Some(output) => written(session, output, StreamName::Stdout).await?.0,
+        Some(output) => written(session, output, StreamKind::Stdout).await?.0,
         None => Vec::new(),
     };
 

@@ -15,7 +15,6 @@ use super::Context;
 use super::cat::{note_removed, written};
 use super::unconfirmed::UnconfirmedResults;
 use crate::args::OutputMode;
-use crate::args::job::StreamName;
 use crate::args::value::{OneJob, OneTask};
 use crate::failure::{Exit, Failure};
 use crate::output::{document, note};
@@ -40,7 +39,7 @@ struct Line<'a> {
 struct Tail<'a> {
     context: &'a Context,
     task: TaskId,
-    stream: StreamName,
+    stream: StreamKind,
     /// The next byte.
     at: TailFrom,
     /// The attempt that is shown, with its host.
@@ -60,23 +59,13 @@ pub(super) async fn each(
     context: &Context,
     session: &Session,
     job: OneJob,
-    stream: StreamName,
+    stream: StreamKind,
     tasks: Selector,
 ) -> Result<Exit, Failure> {
     let job = session.job_id(job).await?;
     let mut session = session.clone();
     for view in session.tasks(job, tasks, Vec::new()).await? {
-        let tail = Tail {
-            context,
-            task: view.task,
-            stream,
-            at: TailFrom::Start,
-            shown: None,
-            screen: ShownOutput::default(),
-            text: PiecedText::default(),
-            told: false,
-            refused: 0,
-        };
+        let tail = Tail::new(context, view.task, stream, TailFrom::Start);
         session = tail.run(session).await?;
     }
 
@@ -91,22 +80,14 @@ pub(super) async fn newest(
     stderr: bool,
 ) -> Result<Exit, Failure> {
     let job = session.job_id(task.job).await?;
-    let tail = Tail {
-        context,
-        task: TaskId::new(job, task.index),
-        stream: if stderr {
-            StreamName::Stderr
-        } else {
-            StreamName::Stdout
-        },
-        at: TailFrom::Newest,
-        shown: None,
-        screen: ShownOutput::default(),
-        text: PiecedText::default(),
-        told: false,
-        refused: 0,
+    let task = TaskId::new(job, task.index);
+    let stream = if stderr {
+        StreamKind::Stderr
+    } else {
+        StreamKind::Stdout
     };
 
+    let tail = Tail::new(context, task, stream, TailFrom::Newest);
     tail.run(session.clone()).await?;
     Ok(Exit::Well)
 }
@@ -120,7 +101,22 @@ fn goes_round(failure: &Failure, refused: &mut u32) -> bool {
     failure.is_away() && *refused < REFUSALS
 }
 
-impl Tail<'_> {
+impl<'a> Tail<'a> {
+    /// Begins with this byte of one stream of a task.
+    fn new(context: &'a Context, task: TaskId, stream: StreamKind, at: TailFrom) -> Self {
+        Self {
+            context,
+            task,
+            stream,
+            at,
+            shown: None,
+            screen: ShownOutput::default(),
+            text: PiecedText::default(),
+            told: false,
+            refused: 0,
+        }
+    }
+
     /// Prints until the task is settled. Returns the session, whose connection may be another one by then.
     async fn run(mut self, mut session: Session) -> Result<Session, Failure> {
         let mut way = WayBack::new(&self.context.state, None);
@@ -151,10 +147,7 @@ impl Tail<'_> {
     async fn follow(&mut self, session: &Session) -> Result<bool, Interrupted> {
         let request = Request::Tail {
             task: self.task,
-            stream: match self.stream {
-                StreamName::Stdout => StreamKind::Stdout,
-                StreamName::Stderr => StreamKind::Stderr,
-            },
+            stream: self.stream,
             from: self.at,
         };
 

@@ -1,12 +1,13 @@
 //! The output of one task while it runs, and its rest once it is settled: the newest lines of it, as
 //! a screen may show them, whatever the task prints.
 
-use common::attempt::{Stream, StreamKind};
+use common::attempt::StreamKind;
 use common::text::ShownOutput;
 use common::view::OutputView;
 use common::wire::client::{Request, TailFrom, TailNews};
 use common::{AttemptId, BlobRef, Content, TaskId};
 
+use super::super::cat::{captured, name_of};
 use super::look::Tone;
 use super::text::{TextLine, TextPlace};
 
@@ -75,18 +76,10 @@ impl TaskLog {
         }
     }
 
-    /// The name of the stream.
-    pub(super) fn stream_name(&self) -> &'static str {
-        match self.stream {
-            StreamKind::Stdout => "stdout",
-            StreamKind::Stderr => "stderr",
-        }
-    }
-
     /// The title: the task, the stream, and the attempt that writes.
     pub(super) fn title(&self) -> String {
         let task = self.task;
-        let stream = self.stream_name();
+        let stream = name_of(self.stream);
 
         match (&self.attempt, self.settled) {
             (Some((attempt, host)), false) => format!(
@@ -140,10 +133,7 @@ impl TaskLog {
             return LogRest::Shown;
         };
         self.begins(output.attempt, output.host.clone());
-        let stream: &Stream = match self.stream {
-            StreamKind::Stdout => &output.stdout.0,
-            StreamKind::Stderr => &output.stderr.0,
-        };
+        let stream = captured(output, self.stream);
         let size = stream.content.size();
         let from = self.next.max(size.saturating_sub(END));
         if from > self.next {
@@ -173,7 +163,7 @@ impl TaskLog {
         self.next = self.next.saturating_add(bytes.len() as u64);
         self.bytes(bytes);
         if self.lines.is_empty() {
-            let stream = self.stream_name();
+            let stream = name_of(self.stream);
             self.note(&format!(
                 "it wrote nothing to {stream}; e shows the other stream"
             ));
