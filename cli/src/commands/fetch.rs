@@ -371,13 +371,10 @@ async fn outputs_of(
 ) -> Result<Vec<OutputView>, Failure> {
     let mut pages = session.output_pages(job.job, tasks);
     let mut all = Vec::new();
-    loop {
-        let page = pages.next().await?;
-        if page.is_empty() {
-            return Ok(all);
-        }
+    while let Some(page) = pages.page().await? {
         all.extend(page.into_iter().map(without_unnamed));
     }
+    Ok(all)
 }
 
 /// Puts references in the place of what a task printed and what gets no file.

@@ -29,11 +29,7 @@ pub(super) async fn run(
 
     let work = session.work(job.job).await?;
     let mut all: Vec<AttemptLine> = Vec::new();
-    loop {
-        let page = pages.next().await?;
-        if page.is_empty() {
-            break;
-        }
+    while let Some(page) = pages.page().await? {
         all.extend(rows(&page, &job.name, work.as_ref()));
     }
     all.sort_unstable();

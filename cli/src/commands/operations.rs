@@ -228,14 +228,14 @@ pub(super) fn check(
     read_content: bool,
 ) -> Result<Exit, Failure> {
     let found = operations::check(context.state.root(), &settings(places)?, read_content)?;
-    let shown = |fault: &'_ Fault| -> (String, String) { (fault.what.clone(), fault.hint.clone()) };
-    let faults: Vec<(String, String)> = found.faults.iter().map(shown).collect();
+    let faults = &found.faults;
+    let shown = faults.iter().map(|fault| Found {
+        what: &fault.what,
+        hint: &fault.hint,
+    });
     let answer = CheckAnswer {
         sound: faults.is_empty(),
-        faults: faults
-            .iter()
-            .map(|(what, hint)| Found { what, hint })
-            .collect(),
+        faults: shown.collect(),
         notes: &found.notes,
         backup_of: found.copied.map(when::iso),
         jobs: found.jobs,
@@ -247,7 +247,7 @@ pub(super) fn check(
     let text = || {
         let mut text: String = faults
             .iter()
-            .map(|(what, hint)| format!("wrong: {what}\ntry: {hint}\n"))
+            .map(|Fault { what, hint }| format!("wrong: {what}\ntry: {hint}\n"))
             .collect();
         text += &noted(&found.notes);
         text.extend(
@@ -277,7 +277,7 @@ pub(super) fn check(
         )
     };
     context.show(&answer, text, || {
-        faults.iter().map(|(what, _)| what.clone()).collect()
+        faults.iter().map(|fault| fault.what.clone()).collect()
     })?;
 
     Ok(well(faults.len()))

@@ -39,11 +39,7 @@ impl UnconfirmedResults {
         let mut states = TaskState::ALL.to_vec();
         states.retain(|state| *state != TaskState::Finished);
         let mut pages = session.task_pages(job, tasks.clone(), states);
-        loop {
-            let page = pages.next().await?;
-            if page.is_empty() {
-                return Ok(found);
-            }
+        while let Some(page) = pages.page().await? {
             for view in page.iter().filter(|view| view.is_unconfirmed()) {
                 match view.state {
                     TaskState::Failed | TaskState::Cancelled => found.over.insert(view.task.index),
@@ -51,6 +47,7 @@ impl UnconfirmedResults {
                 };
             }
         }
+        Ok(found)
     }
 
     /// Whether the newest result of this task is among them.

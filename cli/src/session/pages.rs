@@ -248,19 +248,25 @@ impl<T, A: Answerer> PagedList<T, A> {
         }
     }
 
+    /// Returns the next page as [`PagedList::next`] does; `None` after the last.
+    ///
+    /// # Errors
+    /// If the master refuses or the connection is gone.
+    pub(crate) async fn page(&mut self) -> Result<Option<Vec<T>>, Failure> {
+        let page = self.next().await?;
+        Ok(Some(page).filter(|page| !page.is_empty()))
+    }
+
     /// Returns all that is left.
     ///
     /// # Errors
     /// If the master refuses or the connection is gone.
     pub(crate) async fn all(mut self) -> Result<Vec<T>, Failure> {
         let mut all = Vec::new();
-        loop {
-            let page = self.next().await?;
-            if page.is_empty() {
-                return Ok(all);
-            }
+        while let Some(page) = self.page().await? {
             all.extend(page);
         }
+        Ok(all)
     }
 
     /// Checks that the job itself is there: one that was forgotten meanwhile has no list that is whole.

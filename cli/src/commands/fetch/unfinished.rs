@@ -41,14 +41,8 @@ impl UnfinishedTasks {
         let mut states = TaskState::ALL.to_vec();
         states.retain(|state| *state != TaskState::Finished);
         let mut pages = session.task_pages(job.job, tasks.clone(), states);
-        loop {
-            let page = pages.next().await?;
-            if page.is_empty() {
-                break;
-            }
-            for view in page {
-                found.add(&view);
-            }
+        while let Some(page) = pages.page().await? {
+            page.iter().for_each(|view| found.add(view));
         }
 
         if !found.compared.is_empty() {
