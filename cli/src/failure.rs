@@ -4,6 +4,7 @@
 //! scripts see.
 
 use std::fmt::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 use common::RequestId;
@@ -113,6 +114,11 @@ impl Failure {
         };
 
         Self::error("io", what, hint).because(error)
+    }
+
+    /// Creates the failure of what cannot be done to a file or directory.
+    pub(crate) fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Self {
+        Self::io(format!("cannot {what} {}", path.display()), error)
     }
 
     /// Creates a failure of a file that the user named and that cannot be read.

@@ -40,8 +40,8 @@ pub(crate) fn read_text(file: &Path) -> io::Result<String> {
 /// If the directory cannot be made or written, or something else than a file has the place of one.
 #[cfg(feature = "whole")]
 pub fn ready_for(dir: &Path, force: bool, names: &[&str]) -> Result<Vec<PathBuf>, Failure> {
-    std::fs::create_dir_all(dir).map_err(|error| cannot("make", dir, &error))?;
-    tempfile::tempfile_in(dir).map_err(|error| cannot("write into", dir, &error))?;
+    std::fs::create_dir_all(dir).map_err(|error| Failure::cannot("make", dir, &error))?;
+    tempfile::tempfile_in(dir).map_err(|error| Failure::cannot("write into", dir, &error))?;
 
     let mut there = Vec::new();
     for path in names.iter().map(|name| dir.join(name)) {
@@ -58,10 +58,6 @@ pub fn ready_for(dir: &Path, force: bool, names: &[&str]) -> Result<Vec<PathBuf>
     Ok(there)
 }
 
-fn cannot(what: &str, path: &Path, error: &io::Error) -> Failure {
-    Failure::io(format!("cannot {what} {}", path.display()), error)
-}
-
 /// Writes files into `dir`, which is made if it is not there, by way of a directory that `write` is given.
 /// Those that are there already and differ are replaced only with `force`; else nothing is written.
 ///
@@ -73,16 +69,16 @@ pub fn write_into(
     force: bool,
     write: impl FnOnce(&Path) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    std::fs::create_dir_all(dir).map_err(|error| cannot("make", dir, &error))?;
+    std::fs::create_dir_all(dir).map_err(|error| Failure::cannot("make", dir, &error))?;
     let aside = tempfile::Builder::new()
         .prefix(".deskgrid-")
         .tempdir_in(dir);
-    let aside = aside.map_err(|error| cannot("write into", dir, &error))?;
+    let aside = aside.map_err(|error| Failure::cannot("write into", dir, &error))?;
     write(aside.path())?;
 
     let written = std::fs::read_dir(aside.path())
         .and_then(Iterator::collect::<io::Result<Vec<_>>>)
-        .map_err(|error| cannot("look into", aside.path(), &error))?;
+        .map_err(|error| Failure::cannot("look into", aside.path(), &error))?;
     for new in written.iter().filter(|_| !force) {
         let path = dir.join(new.file_name());
         let is_other = match std::fs::symlink_metadata(&path) {
@@ -103,7 +99,8 @@ pub fn write_into(
 
     for new in written {
         let path = dir.join(new.file_name());
-        std::fs::rename(new.path(), &path).map_err(|error| cannot("write", &path, &error))?;
+        std::fs::rename(new.path(), &path)
+            .map_err(|error| Failure::cannot("write", &path, &error))?;
     }
     Ok(())
 }

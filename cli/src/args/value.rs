@@ -37,13 +37,6 @@ impl fmt::Debug for JoinWord {
     }
 }
 
-impl FromStr for JoinWord {
-    type Err = std::convert::Infallible;
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(Self(text.to_owned()))
-    }
-}
-
 /// A time limit: a duration, or `auto`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]

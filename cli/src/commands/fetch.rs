@@ -453,8 +453,7 @@ async fn unpack(
     });
     let (unpacked, known) = work.await.map_err(|error| parallel::interrupted(&error))?;
     *earlier = known;
-    let unpacked = unpacked
-        .map_err(|error| Failure::io(format!("cannot unpack {}", path.display()), &error))?;
+    let unpacked = unpacked.map_err(|error| Failure::cannot("unpack", &path, &error))?;
 
     let made = unpacked.is_whole().then_some(unpacked.made.len());
     let other = unpacked.differ.first().map(|path| differs(path));
@@ -653,10 +652,7 @@ fn there(wanted: &WantedFile, force: bool, earlier: &EarlierFiles) -> Result<Fil
             let unpacked = earlier.unpacked(path, &wanted.blob());
             return Ok(unpacked.map_or(FileThere::Nothing, FileThere::Unpacked));
         }
-        Err(error) => {
-            let what = format!("cannot look at {}", path.display());
-            return Err(Failure::io(what, &error));
-        }
+        Err(error) => return Err(Failure::cannot("look at", path, &error)),
         Ok(metadata) if !metadata.is_file() => None,
         Ok(_) => Some(link::content::hash_file(path)?),
     };
@@ -770,7 +766,7 @@ async fn bring_one(
     };
     let cannot = |error: &std::io::Error| {
         look(link::is_full(error));
-        Failure::io(format!("cannot write {}", file.path.display()), error)
+        Failure::cannot("write", &file.path, error)
     };
     let parent = file.path.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(parent).map_err(|error| cannot(&error))?;

@@ -105,7 +105,7 @@ fn make_key(file: &Path) -> Result<(), Failure> {
         }
         written
     });
-    written.map_err(|error| Failure::io(format!("cannot write {}", file.display()), &error))
+    written.map_err(|error| Failure::cannot("write", file, &error))
 }
 
 fn read_key(file: &Path) -> Result<UpdateSigner, Failure> {

@@ -147,8 +147,7 @@ async fn lay(
     output: &common::view::OutputView,
     dir: &Path,
 ) -> Result<(), Failure> {
-    std::fs::create_dir(dir)
-        .map_err(|e| Failure::io(format!("cannot make {}", dir.display()), &e))?;
+    std::fs::create_dir(dir).map_err(|e| Failure::cannot("make", dir, &e))?;
     fetch::lay_out(session, output, dir).await
 }
 

@@ -437,10 +437,9 @@ pub(super) fn failure(error: ControlError, dir: &Path) -> Failure {
             let hint = "run it as the worker's account or root (sudo), or name your own worker's directory with --dir";
             Failure::new(Exit::NotAuthorised, "no-permission", what, hint).because(source)
         }
-        ControlError::Io { source, .. } => Failure::io(
-            format!("cannot speak with the worker in {}", dir.display()),
-            &source,
-        ),
+        ControlError::Io { source, .. } => {
+            Failure::cannot("speak with the worker in", dir, &source)
+        }
         ControlError::Resting(kind, why) => {
             let hint = "the worker's log says when it tries next; another address or token in that file counts within seconds";
             match kind {

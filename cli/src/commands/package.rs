@@ -74,10 +74,10 @@ pub(super) async fn run(context: &Context, args: PackageArgs) -> Result<Exit, Fa
     let bytes = plain.installer(&site, &token)?;
     save(file, &bytes, &aside, &out).map_err(|error| {
         let _ = std::fs::remove_file(&aside);
-        let what = format!("cannot write {}", out.display());
-        let mut failure = Failure::io(what, &error);
-        failure.hint = format!("deskgrid token revoke {}, and try elsewhere", view.id);
-        failure
+        Failure {
+            hint: format!("deskgrid token revoke {}, and try elsewhere", view.id),
+            ..Failure::cannot("write", &out, &error)
+        }
     })?;
 
     let answer = PackageAnswer {
@@ -203,8 +203,7 @@ fn beside(out: &Path) -> PathBuf {
 /// Makes a file that only this account can read, in place of one that a broken run left.
 fn private(path: &Path) -> Result<File, Failure> {
     let _ = std::fs::remove_file(path);
-    link::files::create_private(path)
-        .map_err(|e| Failure::io(format!("cannot write {}", path.display()), &e))
+    link::files::create_private(path).map_err(|e| Failure::cannot("write", path, &e))
 }
 
 fn save(mut file: File, bytes: &[u8], aside: &Path, out: &Path) -> std::io::Result<()> {

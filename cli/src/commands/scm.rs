@@ -235,7 +235,7 @@ fn place(places: &ScmPaths, settings: Option<&str>, watcher: Option<&Path>) -> R
 }
 
 fn make(dir: &Path) -> Result<(), Failure> {
-    fs::create_dir_all(dir).map_err(|e| cannot("make", dir, &e))
+    fs::create_dir_all(dir).map_err(|e| Failure::cannot("make", dir, &e))
 }
 
 /// Returns the watcher's program beside this one, if there is one.
@@ -270,10 +270,6 @@ pub(super) fn uninstall(context: &Context, args: &ServiceArgs) -> Result<Exit, F
     show(context, &plan)
 }
 
-fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Failure {
-    Failure::io(format!("cannot {what} {}", path.display()), error)
-}
-
 /// Whether both files are there with the same content.
 fn same(one: &Path, other: &Path) -> bool {
     fs::read(one).is_ok_and(|one| fs::read(other).is_ok_and(|other| one == other))
@@ -304,7 +300,7 @@ fn replace(to: &Path, make: impl Fn(&Path) -> io::Result<()>) -> Result<(), Fail
     if placed.is_err() {
         let _ = fs::remove_file(&aside);
     }
-    placed.map_err(|e| cannot("write", to, &e))
+    placed.map_err(|e| Failure::cannot("write", to, &e))
 }
 
 /// Removes a directory, if it is there.
@@ -313,7 +309,7 @@ fn remove(dir: &Path) -> Result<(), Failure> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         done => done,
     };
-    patiently(|| gone(fs::remove_dir_all(dir))).map_err(|e| cannot("remove", dir, &e))
+    patiently(|| gone(fs::remove_dir_all(dir))).map_err(|e| Failure::cannot("remove", dir, &e))
 }
 
 /// Tries again while a file is still held for a moment.

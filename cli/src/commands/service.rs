@@ -392,7 +392,7 @@ fn packaged(unit: &Path, hint: String) -> Failure {
 }
 
 fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Failure {
-    let mut failure = Failure::io(format!("cannot {what} {}", path.display()), error);
+    let mut failure = Failure::cannot(what, path, error);
     if error.kind() == std::io::ErrorKind::PermissionDenied {
         failure.hint = if cfg!(target_os = "macos") {
             "run it with sudo".to_owned()

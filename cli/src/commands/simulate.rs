@@ -202,8 +202,7 @@ pub fn failed(error: &GridError) -> Failure {
 
 /// Writes one output file.
 pub fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text)
-        .map_err(|error| Failure::io(format!("cannot write {}", path.display()), &error))
+    std::fs::write(path, text).map_err(|error| Failure::cannot("write", path, &error))
 }
 
 fn contender(name: &str, checkpoint: bool) -> Result<Contender, Failure> {

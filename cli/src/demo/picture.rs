@@ -45,12 +45,8 @@ impl Canvas {
             .parent()
             .filter(|dir| !dir.as_os_str().is_empty())
             .unwrap_or(Path::new("."));
-        let file = NamedTempFile::new_in(dir).map_err(|error| {
-            Failure::io(
-                format!("cannot write the picture into {}", dir.display()),
-                &error,
-            )
-        })?;
+        let file = NamedTempFile::new_in(dir)
+            .map_err(|error| Failure::cannot("write the picture into", dir, &error))?;
         Ok(Self {
             size,
             tiles,
@@ -84,9 +80,7 @@ impl Canvas {
             paste(&mut pixels, self.size, *tile, &tile_pixels);
         }
 
-        let cannot = |error: std::io::Error| {
-            Failure::io(format!("cannot write {}", self.path.display()), &error)
-        };
+        let cannot = |error: std::io::Error| Failure::cannot("write", &self.path, &error);
         encode(self.file.as_file_mut(), self.size, &pixels)
             .map_err(|error| cannot(error.into()))?;
         self.file

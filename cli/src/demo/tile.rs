@@ -14,10 +14,7 @@ use crate::failure::{Exit, Failure};
 /// If the file cannot be written.
 pub(crate) fn run(args: &TileArgs) -> Result<Exit, Failure> {
     let pixels = render(&View::default(), args.picture, args.tile);
-    draw(args, &pixels).map_err(|error| {
-        let what = format!("cannot write the tile {}", args.file.display());
-        Failure::io(what, &error)
-    })?;
+    draw(args, &pixels).map_err(|error| Failure::cannot("write the tile", &args.file, &error))?;
     Ok(Exit::Well)
 }
 

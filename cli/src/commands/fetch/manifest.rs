@@ -110,7 +110,7 @@ pub(super) fn check(to: &Path, files: &[FetchedFile], force: bool) -> Result<(),
         ));
     }
 
-    let cannot = |error| Failure::io(format!("cannot look at {}", to.display()), &error);
+    let cannot = |error| Failure::cannot("look at", to, &error);
     let is_free = match std::fs::metadata(to) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             check_parent(to, files)?;
@@ -219,7 +219,7 @@ pub(super) fn write(
         Ok(there) => write_whole(to, &lines, Some(there.permissions())),
         Err(_) => write_whole(to, &lines, None),
     };
-    written.map_err(|error| Failure::io(format!("cannot write {}", to.display()), &error))
+    written.map_err(|error| Failure::cannot("write", to, &error))
 }
 
 /// Writes a file that is there whole, or not at all, with the permissions of the one before it.

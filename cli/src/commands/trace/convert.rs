@@ -48,9 +48,7 @@ fn write(trace: &Trace, format: TraceFormat, out: &Path, force: bool) -> Result<
 
 fn write_format(trace: &Trace, format: TraceFormat, out: &Path) -> Result<(), Failure> {
     let unwritable = |why: TraceError| match why {
-        TraceError::Io { file, source } => {
-            Failure::io(format!("cannot write {}", file.display()), &source)
-        }
+        TraceError::Io { file, source } => Failure::cannot("write", &file, &source),
         why => Failure::usage(
             "the trace cannot be written",
             "choose another format, or --hosts",
@@ -58,21 +56,20 @@ fn write_format(trace: &Trace, format: TraceFormat, out: &Path) -> Result<(), Fa
         .because(why),
     };
 
-    match format {
-        TraceFormat::Fta => trace.write_fta(out).map_err(unwritable),
-        TraceFormat::Avt => trace
-            .write_avt(&out.join("availability.avt"))
-            .map_err(unwritable),
-        TraceFormat::Simgrid => trace.write_simgrid(out).map_err(unwritable),
-        TraceFormat::Csv => trace.write(out).map_err(unwritable),
+    let written = match format {
+        TraceFormat::Fta => trace.write_fta(out),
+        TraceFormat::Avt => trace.write_avt(&out.join("availability.avt")),
+        TraceFormat::Simgrid => trace.write_simgrid(out),
+        TraceFormat::Csv => trace.write(out),
         TraceFormat::Parquet => {
             let file = out.join("availability.parquet");
-            parquet::write(trace, &file).map_err(|why| {
+            return parquet::write(trace, &file).map_err(|why| {
                 let what = format!("cannot write {}", file.display());
                 Failure::error("io", what, "is there room on the disk?").because(why)
-            })
+            });
         }
-    }
+    };
+    written.map_err(unwritable)
 }
 
 fn tell(
