@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
-use crate::service::{ServiceFile, ServiceFlags, Words};
+use crate::service::{ServiceFile, ServiceFlags, Words, words};
 
 /// The name of the daemon.
 const LABEL: &str = "org.deskgrid.worker";
@@ -150,10 +150,6 @@ pub(crate) fn dir_of(plist: &str) -> Option<PathBuf> {
 fn escaped(text: &str) -> String {
     let text = text.replace('&', "&amp;");
     text.replace('<', "&lt;").replace('>', "&gt;")
-}
-
-fn words(words: &[&str]) -> Words {
-    words.iter().map(|word| (*word).to_owned()).collect()
 }
 
 /// Returns a path as a word of a property list.

@@ -176,12 +176,13 @@ impl ServicePaths {
         }
 
         let dir = quoted(&self.dir)?;
-        let (own, target) = match self.scope {
+        let (own, target, after) = match self.scope {
             Scope::System => (
                 format!("\n{SYSTEM}ReadWritePaths={dir}\n"),
                 "multi-user.target",
+                ONLINE,
             ),
-            Scope::User { .. } => (String::new(), "default.target"),
+            Scope::User { .. } => (String::new(), "default.target", ""),
         };
 
         let times = if flags.dedicated {
@@ -189,15 +190,16 @@ impl ServicePaths {
         } else {
             "while nobody needs this PC"
         };
-        let after = if self.scope == Scope::System {
-            ONLINE
-        } else {
-            ""
-        };
         Ok(format!(
             "{HEAD}{DIR_NOTE}{}\n[Unit]\nDescription=deskgrid worker: computes tasks {times}\n{UNIT_TEXT}{after}\n[Service]\nExecStart={start}\n{SERVICE}{own}\n[Install]\nWantedBy={target}\n",
             self.dir.display()
         ))
+    }
+
+    /// Returns a command of the manager of the host's services, or of the person's.
+    fn systemctl(&self, args: &[&str]) -> Words {
+        let user = (self.scope != Scope::System).then_some("--user");
+        words(&[&["systemctl"][..], user.as_slice(), args].concat())
     }
 
     /// Returns the commands to run once the files are written.
@@ -207,14 +209,14 @@ impl ServicePaths {
             Scope::System => vec![
                 words(&["systemd-sysusers", "/etc/sysusers.d/deskgrid.conf"]),
                 words(&["chown", "-R", &format!("{ACCOUNT}:{ACCOUNT}"), &worker]),
-                words(&["systemctl", "daemon-reload"]),
-                words(&["systemctl", "enable", UNIT]),
-                words(&["systemctl", "restart", UNIT]),
+                self.systemctl(&["daemon-reload"]),
+                self.systemctl(&["enable", UNIT]),
+                self.systemctl(&["restart", UNIT]),
             ],
             Scope::User { .. } => vec![
-                words(&["systemctl", "--user", "daemon-reload"]),
-                words(&["systemctl", "--user", "enable", UNIT]),
-                words(&["systemctl", "--user", "restart", UNIT]),
+                self.systemctl(&["daemon-reload"]),
+                self.systemctl(&["enable", UNIT]),
+                self.systemctl(&["restart", UNIT]),
                 words(&["loginctl", "enable-linger"]),
             ],
         }
@@ -223,21 +225,16 @@ impl ServicePaths {
     /// Returns the commands to run before the files are removed. A worker that is stopped in order
     /// tells its master that it leaves.
     pub(crate) fn stop(&self) -> Vec<Words> {
-        match &self.scope {
-            Scope::System => vec![words(&["systemctl", "disable", "--now", UNIT])],
-            Scope::User { .. } => vec![words(&["systemctl", "--user", "disable", "--now", UNIT])],
-        }
+        vec![self.systemctl(&["disable", "--now", UNIT])]
     }
 
     /// Returns the commands to run once the files are removed.
     pub(crate) fn forget(&self) -> Vec<Words> {
-        match &self.scope {
-            Scope::System => vec![
-                words(&["systemctl", "daemon-reload"]),
-                words(&["userdel", ACCOUNT]),
-            ],
-            Scope::User { .. } => vec![words(&["systemctl", "--user", "daemon-reload"])],
+        let mut commands = vec![self.systemctl(&["daemon-reload"])];
+        if self.scope == Scope::System {
+            commands.push(words(&["userdel", ACCOUNT]));
         }
+        commands
     }
 
     /// Returns every path to remove: files, and directories with their content.
@@ -279,7 +276,8 @@ pub(crate) fn packaged_files() -> Vec<ServiceFile> {
     ]
 }
 
-fn words(words: &[&str]) -> Words {
+/// Returns a command of these words.
+pub(crate) fn words(words: &[&str]) -> Words {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 

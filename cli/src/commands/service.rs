@@ -16,7 +16,7 @@ use crate::failure::{Exit, Failure};
 #[cfg(target_os = "macos")]
 use crate::launchd::{LaunchdPaths as ServicePaths, dir_of};
 use crate::output::note;
-use crate::service::{HEAD, SLICE, ServiceFile, ServiceFlags, UNIT, Words};
+use crate::service::{HEAD, SLICE, ServiceFile, ServiceFlags, UNIT, Words, words};
 #[cfg(not(target_os = "macos"))]
 use crate::service::{Scope, ServicePaths, dir_of};
 
@@ -150,10 +150,8 @@ fn uncover(
 
     let stop = root.commands(places.stop());
     let start = root.commands(vec![
-        ["systemctl", "daemon-reload"].map(str::to_owned).to_vec(),
-        ["systemctl", "enable", "--now", UNIT]
-            .map(str::to_owned)
-            .to_vec(),
+        words(&["systemctl", "daemon-reload"]),
+        words(&["systemctl", "enable", "--now", UNIT]),
     ]);
     take_away(context, args, &there, (&stop, &start))
 }
