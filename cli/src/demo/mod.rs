@@ -162,7 +162,7 @@ impl Demo<'_> {
         grid: &mut DemoGrid,
         session: &Session,
         job: common::JobId,
-    ) -> Result<(Ended, Option<owner::Visit>), Failure> {
+    ) -> Result<(Ended, Option<String>), Failure> {
         let mut progress = self.talk.then(Progress::new);
         let (tx, rx) = watch::channel(None::<JobView>);
         let state = grid.client_state();
@@ -174,13 +174,13 @@ impl Demo<'_> {
             tx.send_replace(jobs.values().next().cloned());
         });
 
-        let mut visit = None;
+        let mut visited = None;
         let visiting = owner::visit(
             session,
             grid.root().to_owned(),
             self.args.hosts,
             rx,
-            &mut visit,
+            &mut visited,
         );
         let ended = tokio::select! {
             ended = waiting => ended,
@@ -192,7 +192,7 @@ impl Demo<'_> {
             progress.end();
         }
 
-        ended.map(|ended| (ended, visit))
+        ended.map(|ended| (ended, visited))
     }
 
     /// Fetches every tile; returns the files in the order of the tasks.

@@ -14,21 +14,14 @@ use crate::session::Session;
 /// The number of visits to hosts with nothing to freeze before the owner gives up.
 const TRIES: u32 = 50;
 
-/// The visit of a host's owner. The host's reaction is in the master's records.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Visit {
-    /// The name of the host.
-    pub(super) host: String,
-}
-
-/// Waits for the right moment, then comes back to a working host and stays. Writes the host into
-/// `visit`.
+/// Waits for the right moment, then comes back to a working host and stays. Writes the host's name
+/// into `visited`; its reaction is in the master's records.
 pub(super) async fn visit(
     session: &Session,
     root: PathBuf,
     hosts: u32,
     mut jobs: Receiver<Option<JobView>>,
-    visit: &mut Option<Visit>,
+    visited: &mut Option<String>,
 ) {
     if hosts < 2 {
         return;
@@ -51,7 +44,7 @@ pub(super) async fn visit(
         }
 
         if froze_a_task(session, &host).await {
-            *visit = Some(Visit { host });
+            *visited = Some(host);
             return;
         }
 

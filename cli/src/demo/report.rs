@@ -7,7 +7,6 @@ use common::{Span, Time};
 use serde::Serialize;
 
 use super::mandelbrot::Size;
-use super::owner::Visit;
 use crate::failure::{Exit, Failure};
 use crate::output::json;
 use crate::output::table::{Rows, facts};
@@ -25,8 +24,8 @@ pub(super) struct DemoReport {
     pub(super) tasks: Vec<TaskView>,
     /// The hosts at the end of the job.
     pub(super) hosts: Vec<HostView>,
-    /// The visit of the pretended owner, if there was one.
-    pub(super) disturbed: Option<Visit>,
+    /// The host that the pretended owner came to, if one did.
+    pub(super) disturbed: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -68,7 +67,7 @@ impl DemoReport {
             duplicates: self.job.duplicates,
             makespan_s: self.makespan().secs(),
             predicted_makespan_s: self.job.predicted_makespan.map(Span::secs),
-            disturbed: self.disturbed.as_ref().map(|visit| visit.host.clone()),
+            disturbed: self.disturbed.clone(),
             hosts: self.rows(),
             story: self.story(),
         }
@@ -173,7 +172,7 @@ impl DemoReport {
 
     /// Tells, in sentences, how the disturbed host reacted.
     fn story(&self) -> Vec<String> {
-        let Some(visit) = &self.disturbed else {
+        let Some(name) = &self.disturbed else {
             let why = if self.hosts.len() < 2 {
                 "There is only one host, and nobody who could take over: no owner was pretended (try --hosts 2)."
             } else {
@@ -181,14 +180,14 @@ impl DemoReport {
             };
             return vec![why.to_owned()];
         };
-        let Some(host) = self.hosts.iter().find(|host| host.facts.name == visit.host) else {
+        let Some(host) = self.hosts.iter().find(|host| host.facts.name == *name) else {
             return Vec::new();
         };
         let reason = host.reason.as_deref().unwrap_or("the owner is back");
         let came = host.since.since(self.job.submitted);
-        let mut story = vec![format!("{}'s owner came at {came} ({reason}).", visit.host)];
+        let mut story = vec![format!("{name}'s owner came at {came} ({reason}).")];
         story.extend(
-            self.attempts_on(&visit.host)
+            self.attempts_on(name)
                 .filter(|(_, attempt)| held_at(attempt, host.since))
                 .map(|(task, attempt)| fate(task, attempt, host.since)),
         );
@@ -397,9 +396,7 @@ mod tests {
             job,
             tasks: tasks.into_iter().map(task).collect(),
             hosts,
-            disturbed: disturbed.then(|| Visit {
-                host: "desk-2".into(),
-            }),
+            disturbed: disturbed.then(|| "desk-2".to_owned()),
         }
     }
 
