@@ -236,27 +236,7 @@ async fn dispatch(context: &Context, command: Commands) -> Result<Exit, Failure>
     match command {
         Commands::Demo(Deferred(args)) => crate::demo::run(&context.out, &args).await,
         Commands::DemoTile(Deferred(args)) => crate::demo::tile::run(&args),
-        Commands::Master(Deferred(MasterCommand::Start(args))) => {
-            master::start(context, args).await
-        }
-        Commands::Master(Deferred(MasterCommand::Wait { timeout })) => {
-            master::wait(context, timeout).await
-        }
-        Commands::Master(Deferred(MasterCommand::Status)) => masters::status(context).await,
-        Commands::Master(Deferred(MasterCommand::HandOver)) => masters::hand_over(context).await,
-        Commands::Master(Deferred(MasterCommand::Backup { to, places })) => {
-            operations::backup(context, &to, places).await
-        }
-        Commands::Master(Deferred(MasterCommand::Check { no_content, places })) => {
-            operations::check(context, places, !no_content)
-        }
-        Commands::Master(Deferred(MasterCommand::Restore { from })) => {
-            operations::restore(context, &from).await
-        }
-        Commands::Master(Deferred(MasterCommand::Move { to, from })) => {
-            operations::transfer(context, to.as_deref(), from.as_deref())
-        }
-        Commands::Master(Deferred(MasterCommand::Config)) => config::master(context),
+        Commands::Master(Deferred(command)) => of_master(context, command).await,
         Commands::Worker(Deferred(command)) => work(context, command).await,
         Commands::Gateway(Deferred(GatewayCommand::Start(args))) => {
             gateway::start(context, args).await
@@ -265,9 +245,6 @@ async fn dispatch(context: &Context, command: Commands) -> Result<Exit, Failure>
             bridge::start(context, args).await
         }
         Commands::Doctor(Deferred(args)) => doctor::run(context, &args).await,
-        Commands::Master(Deferred(MasterCommand::RotateCa { overlap })) => {
-            master::rotate_ca(context, overlap)
-        }
         Commands::Identity(Deferred(command)) => identity::run(context, command).await,
         Commands::Audit(Deferred(args)) => identity::audit(context, &args).await,
         Commands::Token(Deferred(command)) => token::run(context, command).await,
@@ -290,6 +267,27 @@ async fn dispatch(context: &Context, command: Commands) -> Result<Exit, Failure>
         Commands::Simulate(Deferred(args)) => simulate::run(context, &args),
         Commands::Trace(Deferred(command)) => trace::run(context, command).await,
         Commands::Completions { shell } => completions(context, shell),
+    }
+}
+
+/// Executes a command of the master.
+#[cfg(feature = "whole")]
+async fn of_master(context: &Context, command: MasterCommand) -> Result<Exit, Failure> {
+    match command {
+        MasterCommand::Start(args) => master::start(context, args).await,
+        MasterCommand::Wait { timeout } => master::wait(context, timeout).await,
+        MasterCommand::Status => masters::status(context).await,
+        MasterCommand::HandOver => masters::hand_over(context).await,
+        MasterCommand::Backup { to, places } => operations::backup(context, &to, places).await,
+        MasterCommand::Check { no_content, places } => {
+            operations::check(context, places, !no_content)
+        }
+        MasterCommand::Restore { from } => operations::restore(context, &from).await,
+        MasterCommand::Move { to, from } => {
+            operations::transfer(context, to.as_deref(), from.as_deref())
+        }
+        MasterCommand::Config => config::master(context),
+        MasterCommand::RotateCa { overlap } => master::rotate_ca(context, overlap),
     }
 }
 
