@@ -66,32 +66,25 @@ pub(super) async fn status(context: &Context, why: bool) -> Result<Exit, Failure
 
 /// Pauses the worker.
 pub(super) async fn pause(context: &Context, lasts: Option<Dur>) -> Result<Exit, Failure> {
-    if lasts.as_ref().is_some_and(|lasts| lasts.0.is_zero()) {
+    let until = lasts.map(end_of).transpose()?;
+    turn(context, &ControlRequest::Pause { until }).await
+}
+
+/// Returns the end of a pause that begins now.
+fn end_of(lasts: Dur) -> Result<String, Failure> {
+    if lasts.0.is_zero() {
         return Err(Failure::usage(
             "a pause of no time pauses nothing",
             "give a time, such as --for 2h; `deskgrid worker resume` ends a pause",
         ));
     }
 
-    let end = |lasts: Dur| {
-        SystemTime::now()
-            .checked_add(lasts.0)
-            .filter(|end| *end < far())
-    };
-    let until = match lasts {
-        None => None,
-        Some(lasts) => match end(lasts) {
-            Some(end) => Some(humantime::format_rfc3339_millis(end).to_string()),
-            None => {
-                return Err(Failure::usage(
-                    "a pause cannot be that long",
-                    "leave --for out: it lasts until resumed",
-                ));
-            }
-        },
-    };
-
-    turn(context, &ControlRequest::Pause { until }).await
+    let end = SystemTime::now().checked_add(lasts.0);
+    let end = end.filter(|end| *end < far()).ok_or_else(|| {
+        let hint = "leave --for out: it lasts until resumed";
+        Failure::usage("a pause cannot be that long", hint)
+    })?;
+    Ok(humantime::format_rfc3339_millis(end).to_string())
 }
 
 /// The last moment whose year has four digits.
@@ -132,12 +125,10 @@ async fn carry_out(dir: &Path, ask: &ControlRequest) -> Result<TurnedWorker, Con
 }
 
 fn switched(ask: &ControlRequest, worker: TurnedWorker) -> Switched {
-    let until = if let ControlRequest::Pause { until } = ask {
-        until.clone()
-    } else {
-        None
+    let until = match ask {
+        ControlRequest::Pause { until } => until.clone(),
+        _ => None,
     };
-
     let running = !matches!(worker, TurnedWorker::Absent);
     let TurnedWorker::Works(report) = worker else {
         let paused = matches!(ask, ControlRequest::Pause { .. });
