@@ -77,6 +77,17 @@ pub(super) enum Newcomer {
     Gateway,
 }
 
+impl Newcomer {
+    /// Returns the kind of role that it needs.
+    fn wanted(self) -> WantedRole {
+        match self {
+            Newcomer::User => WantedRole::User,
+            Newcomer::Worker => WantedRole::Worker,
+            Newcomer::Gateway => WantedRole::Gateway,
+        }
+    }
+}
+
 /// Returns the identity in `dir`, or joins as a new one where there is none (or it is to be
 /// replaced); and whether it is new.
 ///
@@ -109,13 +120,8 @@ pub(super) async fn identity(
     };
     let token = token(args, context.join.as_ref())?;
     let name = args.name.clone().unwrap_or_else(|| own_name(who));
-    let wanted = match who {
-        Newcomer::User => WantedRole::User,
-        Newcomer::Worker => WantedRole::Worker,
-        Newcomer::Gateway => WantedRole::Gateway,
-    };
     let key = JoiningKey::kept_in(dir)?;
-    let identity = link::enrol_as(master, &token, &key, &name, wanted).await?;
+    let identity = link::enrol_as(master, &token, &key, &name, who.wanted()).await?;
     link::renewal::settle(&identity, dir).await?;
     if let Some(words) = other_name(&name, &identity.link.name) {
         note(&format!("note: {words}"));
@@ -211,25 +217,17 @@ fn not_moved(error: LinkError, before: &str, master: &str, who: Newcomer) -> Fai
 
 /// Refuses an identity for another role, which waiting would not change.
 pub(super) fn check_role(dir: &Path, role: Role, who: Newcomer) -> Result<(), Failure> {
-    let (fits, hint) = match who {
-        Newcomer::User => (
-            role.is_user(),
-            "log in with a token for a client: deskgrid token create --role client",
-        ),
-        Newcomer::Worker => (
-            role == Role::Worker,
-            "join with a token for a worker: deskgrid token create --role worker",
-        ),
-        Newcomer::Gateway => (
-            role == Role::Gateway,
-            "join with a token for a gateway: deskgrid token create --role gateway",
-        ),
-    };
-    if fits {
+    if who.wanted().takes(role) {
         return Ok(());
     }
-    let what = format!("the identity in {} is for a {role}", dir.display());
 
+    let (joins, of) = match who {
+        Newcomer::User => ("log in", "client"),
+        Newcomer::Worker => ("join", "worker"),
+        Newcomer::Gateway => ("join", "gateway"),
+    };
+    let what = format!("the identity in {} is for a {role}", dir.display());
+    let hint = format!("{joins} with a token for a {of}: deskgrid token create --role {of}");
     Err(Failure::new(Exit::NotAuthorised, "wrong-role", what, hint))
 }
 
