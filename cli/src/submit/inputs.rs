@@ -123,46 +123,29 @@ impl PlannedInput {
 const MOST_FILES: usize = 2_000;
 const MOST_NAMES: usize = 128 * 1024;
 
-/// Parses each `F[:NAME]`, and checks every file that it stands for. A directory stands for all
-/// that lies in it.
+/// Parses each `[PLATFORM=]F[:NAME]` of a file and then of a tree, and checks every one that it stands for. A directory among
+/// the files stands for all that lies in it.
 pub(super) fn plan_inputs(
-    given: &[String],
+    files: &[String],
+    trees: &[String],
     tasks: &TaskSet,
 ) -> Result<Vec<PlannedInput>, BuildError> {
-    let mut all = Vec::with_capacity(given.len());
+    let files = files.iter().map(|given| (given, false));
+    let trees = trees.iter().map(|given| (given, true));
+    let mut all = Vec::new();
 
-    for given in given {
-        if let Some((platform, build)) = of_platform(given)? {
-            let input = plan_input(build, tasks, false)?;
-            add_build(given, platform, input, &mut all)?;
-            continue;
-        }
-
+    for (given, is_tree) in files.chain(trees) {
         let (file, name) = split(given);
-        if Path::new(file).is_dir() {
+        if let Some((platform, build)) = of_platform(given)? {
+            let input = plan_input(build, tasks, is_tree)?;
+            add_build(given, platform, input, &mut all)?;
+        } else if !is_tree && Path::new(file).is_dir() {
             plan_tree(given, Path::new(file), name, tasks, &mut all)?;
         } else {
-            all.push(plan_input(given, tasks, false)?);
+            all.push(plan_input(given, tasks, is_tree)?);
         }
     }
     Ok(all)
-}
-
-/// Parses each `[PLATFORM=]PATH[:NAME]` of a tree, and looks at each directory or archive.
-pub(super) fn plan_trees(
-    given: &[String],
-    tasks: &TaskSet,
-    all: &mut Vec<PlannedInput>,
-) -> Result<(), BuildError> {
-    for given in given {
-        match of_platform(given)? {
-            Some((platform, build)) => {
-                add_build(given, platform, plan_input(build, tasks, true)?, all)?;
-            }
-            None => all.push(plan_input(given, tasks, true)?),
-        }
-    }
-    Ok(())
 }
 
 /// Splits `PLATFORM=F[:NAME]`, unless the whole names an existing file.

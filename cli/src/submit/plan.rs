@@ -14,9 +14,7 @@ use common::ranks::{MAX_RANKS, Widths};
 use common::template::{PLACEHOLDERS, Template};
 use common::{After, IdSet, NewTasks, Ranks, Span, SubmitOptions, TaskSet, Time};
 
-use super::inputs::{
-    Local, LocalContent, LocalKind, PlannedInput, check_platforms, plan_inputs, plan_trees,
-};
+use super::inputs::{Local, LocalContent, LocalKind, PlannedInput, check_platforms, plan_inputs};
 use super::{BuildError, items, policy};
 use crate::args::submit::JobArgs;
 use crate::args::value::{Deadline, Dur, EstimatesArg, Limit};
@@ -48,8 +46,7 @@ pub(crate) fn plan(args: &JobArgs) -> Result<SubmitPlan, BuildError> {
     openable(args)?;
     idle(args)?;
     let (tasks, said) = tasks(args)?;
-    let mut inputs = plan_inputs(&args.input, &tasks)?;
-    plan_trees(&args.input_tree, &tasks, &mut inputs)?;
+    let inputs = plan_inputs(&args.input, &args.input_tree, &tasks)?;
     check_platforms(&inputs)?;
 
     let work = match ranks(args)? {
@@ -183,33 +180,36 @@ impl SubmitPlan {
     }
 }
 
+/// Returns the name of the first of these that is given.
+fn first(options: &[(bool, &'static str)]) -> Option<&'static str> {
+    let found = options.iter().find(|(given, _)| *given);
+    found.map(|(_, name)| *name)
+}
+
 /// Checks that a job with `disclose` has no option that excludes it. `clap` has checked the command
 /// line, but not the job file.
 fn disclosable(args: &JobArgs) -> Result<(), BuildError> {
-    let others = [
+    let other = first(&[
         (!args.after.is_empty(), "jobs that it waits for"),
         (args.deadline.is_some(), "a deadline"),
         (args.quorum.is_some(), "a quorum"),
-    ];
-    match others
-        .into_iter()
-        .find(|(given, _)| args.disclose && *given)
-    {
-        Some((_, other)) => Err(BuildError::DiscloseWith(other)),
+    ]);
+    match other.filter(|_| args.disclose) {
+        Some(other) => Err(BuildError::DiscloseWith(other)),
         None => Ok(()),
     }
 }
 
 /// Checks the same of a job with `open`.
 fn openable(args: &JobArgs) -> Result<(), BuildError> {
-    let others = [
+    let other = first(&[
         (args.deadline.is_some(), "a deadline"),
         (args.width.is_some(), "several ranks"),
         (args.disclose, "disclosed tasks"),
         (args.estimates.is_some(), "an estimate for each task"),
-    ];
-    match others.into_iter().find(|(given, _)| args.open && *given) {
-        Some((_, other)) => Err(BadJob::OpenWith(other).into()),
+    ]);
+    match other.filter(|_| args.open) {
+        Some(other) => Err(BadJob::OpenWith(other).into()),
         None => Ok(()),
     }
 }
@@ -220,7 +220,7 @@ fn idle(args: &JobArgs) -> Result<(), BuildError> {
     let inputs = !args.input.is_empty() || !args.input_tree.is_empty();
     let mut streams = args.stdout.iter().chain(&args.stderr);
     let prints = streams.any(|name| name != NO_FILE);
-    let others = [
+    let other = first(&[
         (!args.command.is_empty(), "a command"),
         (inputs, "input files"),
         (!args.output_file.is_empty(), "output files"),
@@ -228,9 +228,9 @@ fn idle(args: &JobArgs) -> Result<(), BuildError> {
         (prints, "files for what it prints"),
         (!args.env.is_empty(), "an environment"),
         (args.checkpoint.is_some(), "checkpoints"),
-    ];
-    match others.into_iter().find(|(given, _)| args.noop && *given) {
-        Some((_, other)) => Err(BuildError::NoopWith(other)),
+    ]);
+    match other.filter(|_| args.noop) {
+        Some(other) => Err(BuildError::NoopWith(other)),
         None => Ok(()),
     }
 }
@@ -270,24 +270,20 @@ pub(crate) fn new_tasks(args: &JobArgs) -> Result<NewTasks, BuildError> {
 /// job.
 fn ranks(args: &JobArgs) -> Result<Option<Ranks>, BuildError> {
     let Some(width) = args.width else {
-        let stray = args.work.is_some() || args.parallelism.is_some();
-        return if stray {
-            Err(BuildError::NoWidth)
-        } else {
-            Ok(None)
+        return match args.work.is_some() || args.parallelism.is_some() {
+            true => Err(BuildError::NoWidth),
+            false => Ok(None),
         };
     };
 
-    let others = [
+    let list = args.array.is_some() || args.each_line.is_some() || args.from_json.is_some();
+    let other = first(&[
         (args.noop, "--noop"),
-        (
-            args.array.is_some() || args.each_line.is_some() || args.from_json.is_some(),
-            "a list of tasks",
-        ),
+        (list, "a list of tasks"),
         (args.disclose, "--disclose"),
         (args.estimate.is_some(), "--estimate"),
-    ];
-    if let Some((_, other)) = others.into_iter().find(|(given, _)| *given) {
+    ]);
+    if let Some(other) = other {
         return Err(BuildError::WidthWith(other));
     }
 
@@ -297,10 +293,9 @@ fn ranks(args: &JobArgs) -> Result<Option<Ranks>, BuildError> {
 
 /// Returns the deadline if it is a date, and not a duration.
 fn date(args: &JobArgs) -> Option<Time> {
-    if let Some(Deadline::At(time)) = args.deadline {
-        Some(time)
-    } else {
-        None
+    match args.deadline? {
+        Deadline::At(time) => Some(time),
+        Deadline::In(_) => None,
     }
 }
 
