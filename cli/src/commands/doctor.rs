@@ -79,18 +79,21 @@ struct Findings {
     findings: Vec<Finding>,
 }
 
+impl Findings {
+    /// Returns those of this severity.
+    fn of(&self, severity: Severity) -> impl Iterator<Item = &Finding> {
+        let findings = self.findings.iter();
+        findings.filter(move |finding| finding.severity == severity)
+    }
+}
+
 /// Checks every part of deskgrid on this machine.
 pub(super) async fn run(context: &Context, args: &DoctorArgs) -> Result<Exit, Failure> {
     let config = super::worker::settings(args.config.as_deref(), None, args.dedicated)?;
 
     // Masters run on Unix only.
     #[cfg(unix)]
-    let master_config = args
-        .master_config
-        .as_deref()
-        .map(::master::Config::load)
-        .transpose()?
-        .unwrap_or_default();
+    let master_config = super::operations::config(args.master_config.as_deref())?;
 
     let here = master::identities(&context.state);
     let has_joined = here.iter().any(|(who, _)| *who == master::WORKER);
@@ -127,23 +130,16 @@ pub(super) async fn run(context: &Context, args: &DoctorArgs) -> Result<Exit, Fa
         .iter()
         .any(|finding| finding.severity == Severity::Wrong);
     let found = Findings { wrong, findings };
-    let ids = || {
-        found
-            .findings
-            .iter()
-            .filter(|f| f.severity == Severity::Wrong)
-            .map(|f| f.check.clone())
-            .collect()
-    };
+    let names = found.of(Severity::Wrong).map(|f| f.check.clone());
+    let ids = || names.collect();
     context.show(&found, || text(&found), ids)?;
 
     Ok(if wrong { Exit::Error } else { Exit::Well })
 }
 
 /// Counts the notes, in words; empty if there are none.
-fn of_notes(findings: &[Finding]) -> String {
-    let notes = findings.iter().filter(|f| f.severity == Severity::Note);
-    match notes.count() {
+fn of_notes(found: &Findings) -> String {
+    match found.of(Severity::Note).count() {
         0 => String::new(),
         1 => "; one note".to_owned(),
         count => format!("; {count} notes"),
@@ -177,13 +173,8 @@ fn text(found: &Findings) -> String {
         }
     }
 
-    let wrong = found
-        .findings
-        .iter()
-        .filter(|finding| finding.severity == Severity::Wrong)
-        .count();
-    let _ = match wrong {
-        0 => writeln!(text, "nothing is wrong{}", of_notes(&found.findings)),
+    let _ = match found.of(Severity::Wrong).count() {
+        0 => writeln!(text, "nothing is wrong{}", of_notes(found)),
         1 => writeln!(text, "one thing is wrong"),
         n => writeln!(text, "{n} things are wrong"),
     };

@@ -33,12 +33,7 @@ pub(super) async fn start(_: &Context, _: MasterArgs) -> Result<Exit, Failure> {
 /// Serves until it is stopped.
 #[cfg(not(windows))]
 pub(super) async fn start(context: &Context, args: MasterArgs) -> Result<Exit, Failure> {
-    let mut config = args
-        .config
-        .as_deref()
-        .map(master::Config::load)
-        .transpose()?
-        .unwrap_or_default();
+    let mut config = super::operations::config(args.config.as_deref())?;
     if let Some(listen) = args.listen {
         config.listen = listen;
     }

@@ -112,10 +112,14 @@ fn noted(notes: &[String]) -> String {
     notes.iter().map(|note| format!("note: {note}\n")).collect()
 }
 
+/// Returns the settings of a master in a file, or the defaults.
+pub(super) fn config(file: Option<&Path>) -> Result<Config, Failure> {
+    Ok(file.map(Config::load).transpose()?.unwrap_or_default())
+}
+
 /// The settings that say where store and content are.
 fn settings(places: PlaceArgs) -> Result<Config, Failure> {
-    let config = places.config.as_deref().map(Config::load).transpose()?;
-    let config = config.unwrap_or_default();
+    let config = config(places.config.as_deref())?;
     Ok(Config {
         store: places.store.or(config.store),
         content: places.content.or(config.content),

@@ -7,17 +7,18 @@ use std::thread::available_parallelism;
 use common::needs::Needs;
 use scheduler::policy::Width;
 use serde::Serialize;
-use simulator::availability::DAY_ENDS_S;
+use simulator::availability::{DAY_ENDS_S, Model};
 use simulator::experiment::rows::{Named, rows_csv, summary_csv};
 use simulator::experiment::{
     Contender, Day, DaySource, FIRST_DAY, Generated, GridError, HOSTS, JobSize, KONDO_JOBS,
     Knowledge, PolicyGrid, Recorded, RunRow, Site, Summary, TRAINING_DAYS, summarize,
 };
+use simulator::platform::Platform;
 use simulator::platform::sizes::OFFICE;
 use simulator::trace::Trace;
 
 use super::Context;
-use super::trace::unusable;
+use super::trace::{unknown, unusable};
 use crate::args::OutputMode;
 use crate::args::simulate::SimulateArgs;
 use crate::failure::{Exit, Failure};
@@ -334,7 +335,7 @@ fn recorded(args: &SimulateArgs, dir: &Path) -> Result<HostSource, Failure> {
         }
     };
 
-    if !simulator::platform::Platform::NAMES.contains(&platform.as_str()) && platform != "trace" {
+    if !Platform::NAMES.contains(&platform.as_str()) && platform != "trace" {
         let clocks_mhz = clocks(Path::new(&platform))?;
         if clocks_mhz.len() != trace.0.hosts.len() {
             let what = format!(
@@ -363,18 +364,11 @@ fn recorded(args: &SimulateArgs, dir: &Path) -> Result<HostSource, Failure> {
 }
 
 fn generated(args: &SimulateArgs, platform: &str, model: &str) -> Result<Generated, Failure> {
-    if simulator::availability::Model::named(model).is_none() {
-        let hint = format!(
-            "one of {}",
-            simulator::availability::Model::NAMES.join(", ")
-        );
-        return Err(Failure::usage(
-            format!("there is no availability model `{model}`"),
-            hint,
-        ));
+    if Model::named(model).is_none() {
+        return Err(unknown("availability model", model, &Model::NAMES));
     }
 
-    let named = match simulator::platform::Platform::named(platform) {
+    let named = match Platform::named(platform) {
         Some(_) => {
             let hosts = args.hosts.map_or(HOSTS, |hosts| hosts as usize);
             Generated::named(platform, model, args.seed, hosts)
@@ -402,10 +396,8 @@ fn generated(args: &SimulateArgs, platform: &str, model: &str) -> Result<Generat
 fn clocks(path: &Path) -> Result<Vec<f64>, Failure> {
     if !path.exists() {
         let what = format!("there is no platform and no file `{}`", path.display());
-        let hint = format!(
-            "one of {}, or a file with a line host,clock_mhz for each host",
-            { simulator::platform::Platform::NAMES.join(", ") }
-        );
+        let names = Platform::NAMES.join(", ");
+        let hint = format!("one of {names}, or a file with a line host,clock_mhz for each host");
         return Err(Failure::usage(what, hint));
     }
 

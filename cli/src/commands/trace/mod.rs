@@ -60,6 +60,12 @@ pub(super) fn unusable(why: &TraceError) -> Failure {
     Failure::usage("the trace cannot be used", hint).because(why)
 }
 
+/// The refusal of a name that is none of these.
+pub(super) fn unknown(what: &str, name: &str, names: &[&str]) -> Failure {
+    let hint = format!("one of {}", names.join(", "));
+    Failure::usage(format!("there is no {what} `{name}`"), hint)
+}
+
 /// Returns the interval of time that was asked for.
 fn window(part: &PartArgs) -> Result<(Time, Time), Failure> {
     let now = when::now();

@@ -9,7 +9,7 @@ use simulator::stats::{Calibration, Durations, Stats, calibration, figures, stat
 use simulator::trace::Trace;
 
 use super::super::Context;
-use super::{part, read, recorded};
+use super::{part, read, recorded, unknown};
 use crate::args::trace::StatsArgs;
 use crate::commands::simulate::write;
 use crate::failure::{Exit, Failure};
@@ -55,13 +55,6 @@ pub(super) async fn run(context: &Context, args: &StatsArgs) -> Result<Exit, Fai
 }
 
 fn generated(args: &StatsArgs) -> Result<(Trace, Option<Calibration>), Failure> {
-    let unknown = |what: &str, name: &str, names: &[&str]| {
-        Failure::usage(
-            format!("there is no {what} `{name}`"),
-            format!("one of {}", names.join(", ")),
-        )
-    };
-
     let platform = args.platform.as_deref().unwrap_or("sdsc");
     let model = args.model.as_deref().unwrap_or("default");
     let hosts =
