@@ -124,13 +124,8 @@ impl App {
         line.push_span(Piece::raw(left));
         let room = area.width.saturating_sub(CLOCK + 2);
         buf.set_line(area.x, area.y, &line, room);
-        buf.set_stringn(
-            area.x + room + 1,
-            area.y,
-            clock,
-            usize::from(CLOCK),
-            self.theme.style(Tone::Quiet),
-        );
+        let end = Rect::new(area.x + room + 1, area.y, CLOCK, 1);
+        self.write(buf, end, clock, Tone::Quiet);
     }
 
     fn draw_tabs(&self, buf: &mut Buffer, area: Rect) {
@@ -205,13 +200,7 @@ impl App {
         let follows = if text.1.follows { ", follows" } else { "" };
         let line = format!(" {title}  ({upto} %{follows})");
 
-        buf.set_stringn(
-            area.x,
-            area.y,
-            line,
-            area.width.into(),
-            self.theme.style(Tone::Strong),
-        );
+        self.write(buf, area, &line, Tone::Strong);
     }
 
     fn draw_list(&self, buf: &mut Buffer, area: Rect) {
@@ -267,27 +256,16 @@ impl App {
 
         if self.jobs.has_older() && board.shows_end(rows) && board.len() < rows {
             let y = area.y + 1 + u16::try_from(board.len().max(1)).unwrap_or(0);
-            let style = self.theme.style(Tone::Quiet);
-            buf.set_stringn(
-                area.x + 1,
-                y,
-                "G looks further back",
-                area.width.into(),
-                style,
-            );
+            let line = Rect::new(area.x + 1, y, area.width, 1);
+            self.write(buf, line, "G looks further back", Tone::Quiet);
         }
     }
 
     fn draw_tasks(&self, buf: &mut Buffer, area: Rect) {
         let now = self.shown_time();
         let Some(id) = self.tasks.job else {
-            self.draw_nothing(
-                buf,
-                area,
-                true,
-                "choose a job first: 1, then Enter on a job",
-            );
-            return;
+            let why = "choose a job first: 1, then Enter on a job";
+            return self.draw_nothing(buf, area, true, why);
         };
         let head = match self.jobs.board.entry(id.0) {
             Some(job) => jobs::headline(job, self.theme, now),
@@ -323,14 +301,9 @@ impl App {
             .iter()
             .map(|column| Line::raw(column.title))
             .collect();
-        buf.set_style(Rect::new(area.x, area.y, area.width, 1), quiet);
-        draw_row(
-            buf,
-            Rect::new(area.x, area.y, area.width, 1),
-            columns,
-            &places,
-            &titles,
-        );
+        let head = Rect::new(area.x, area.y, area.width, 1);
+        buf.set_style(head, quiet);
+        draw_row(buf, head, columns, &places, &titles);
 
         for (y, (cells, chosen)) in (area.y + 1..area.bottom()).zip(lines) {
             let row = Rect::new(area.x, y, area.width, 1);
@@ -343,9 +316,15 @@ impl App {
 
     fn draw_nothing(&self, buf: &mut Buffer, area: Rect, nothing: bool, why: &str) {
         if nothing {
-            let style = self.theme.style(Tone::Quiet);
-            buf.set_stringn(area.x + 1, area.y + 1, why, area.width.into(), style);
+            let line = Rect::new(area.x + 1, area.y + 1, area.width, 1);
+            self.write(buf, line, why, Tone::Quiet);
         }
+    }
+
+    /// Writes on the first line of an area.
+    fn write(&self, buf: &mut Buffer, area: Rect, text: &str, tone: Tone) {
+        let style = self.theme.style(tone);
+        buf.set_stringn(area.x, area.y, text, area.width.into(), style);
     }
 
     /// The line above the keys: a question, the filter that is typed, or a sentence.
