@@ -55,53 +55,44 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
             shown: context.out.mode() == OutputMode::Cli,
         },
     };
-    let answered = match submit(&session, &plan, id, sending).await {
+    let taken = match submit(&session, &plan, id, sending).await {
+        Ok(Ok(taken)) => SubmitAnswer { no_limits, ..taken },
         Ok(Err(counter)) => {
-            return refused(
-                context,
-                tasks,
-                args.dry_run,
-                &not_promised(&counter, plan.asked().deadline),
-                Some(&counter),
-            );
+            let failure = not_promised(&counter, plan.asked().deadline);
+            return refused(context, tasks, args.dry_run, &failure, Some(&counter));
         }
-        Ok(Ok(taken)) => {
-            if let Some(why) = &taken.nowhere {
-                note(&format!(
-                    "warning: its tasks will wait until the hosts suffice: {why}"
-                ));
-            }
-            Ok(SubmitAnswer { no_limits, ..taken })
+        Err(failure) if failure.exit == Exit::Refused => {
+            return refused(context, tasks, args.dry_run, &failure, None);
         }
-        Err(failure) => Err(failure),
+        Err(failure) if args.dry_run => return Err(failure),
+        Err(failure) => {
+            let then = "if the job was submitted, it is not submitted twice";
+            return Err(failure.of_request(id, then));
+        }
     };
 
-    match answered {
-        Err(failure) if failure.exit == Exit::Refused => {
-            refused(context, tasks, args.dry_run, &failure, None)
-        }
-        Err(failure) if args.dry_run => Err(failure),
-        Err(failure) => {
-            Err(failure.of_request(id, "if the job was submitted, it is not submitted twice"))
-        }
-        Ok(taken) => match taken.job {
-            None => dry(context, &session, &taken, &plan).await,
-            Some(job) if args.wait || args.progress => {
-                if context.out.mode() == OutputMode::Cli {
-                    let open = if is_open {
-                        format!("; it is open, and ends only after deskgrid job close {job}")
-                    } else {
-                        String::new()
-                    };
-                    note(&format!(
-                        "job {job}: {name}, {}; waiting{open}",
-                        plural(tasks, "task")
-                    ));
-                }
-                Box::pin(wait_and_show(context, session, job, taken, args.progress)).await
+    if let Some(why) = &taken.nowhere {
+        note(&format!(
+            "warning: its tasks will wait until the hosts suffice: {why}"
+        ));
+    }
+    match taken.job {
+        None => dry(context, &session, &taken, &plan).await,
+        Some(job) if args.wait || args.progress => {
+            if context.out.mode() == OutputMode::Cli {
+                let open = if is_open {
+                    format!("; it is open, and ends only after deskgrid job close {job}")
+                } else {
+                    String::new()
+                };
+                note(&format!(
+                    "job {job}: {name}, {}; waiting{open}",
+                    plural(tasks, "task")
+                ));
             }
-            Some(job) => show_taken(context, &taken, job, &plan),
-        },
+            Box::pin(wait_and_show(context, session, job, taken, args.progress)).await
+        }
+        Some(job) => show_taken(context, &taken, job, &plan),
     }
 }
 

@@ -143,14 +143,8 @@ impl Demo<'_> {
             ],
             ..JobArgs::default()
         };
-        match send(
-            session.client(),
-            &plan(&job)?,
-            new_request(),
-            SendMode::Job { shown: false },
-        )
-        .await?
-        {
+        let sending = SendMode::Job { shown: false };
+        match send(session.client(), &plan(&job)?, new_request(), sending).await? {
             Reply::Submitted { job: Some(job), .. } => Ok(job),
             other => Err(link::client::unexpected(Some(&other)).into()),
         }

@@ -29,9 +29,6 @@ const MAX_INLINE_SPEC: usize = 128 * 1024;
 /// The number of parts of a tree that are sent at a time.
 const PARTS: usize = 4;
 
-/// The master's answer to a submission: `Submitted` or `NotPromised`.
-pub(crate) use common::wire::client::Reply as Answer;
-
 /// The part of a [`SubmitPlan`] that is to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SendMode {
@@ -41,7 +38,8 @@ pub(crate) enum SendMode {
     Job { shown: bool },
 }
 
-/// Uploads the blobs that the master does not have, and submits (or only asks for the forecast).
+/// Uploads the blobs that the master does not have, and submits (or only asks for the forecast). Returns the master's
+/// answer: `Submitted` or `NotPromised`.
 ///
 /// # Errors
 /// If a file changed or cannot be read, the upload is interrupted, or the master refuses: then nothing was submitted. If the
@@ -51,7 +49,7 @@ pub(crate) async fn send(
     plan: &SubmitPlan,
     id: RequestId,
     sending: SendMode,
-) -> Result<Answer, Failure> {
+) -> Result<Reply, Failure> {
     let unnamed = Arc::new(UnnamedPuts::over(client.connection()));
     let spec = match sending {
         SendMode::Question => {
