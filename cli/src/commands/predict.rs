@@ -104,14 +104,8 @@ fn limits(context: &Context, args: &LimitsArgs) -> Result<Exit, Failure> {
     };
 
     let text = || text(&answer, context.out.color());
-    let ids = || {
-        answer
-            .sequence
-            .sequence
-            .iter()
-            .map(f64::to_string)
-            .collect()
-    };
+    let limits = &answer.sequence.sequence;
+    let ids = || limits.iter().map(f64::to_string).collect();
     context.show(&answer, text, ids)
 }
 

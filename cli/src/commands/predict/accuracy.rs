@@ -31,15 +31,10 @@ pub(super) async fn run(context: &Context, args: &AccuracyArgs) -> Result<Exit, 
     session.close().await;
 
     let answer = reckon(view, args.scatter);
-    let ids = || {
-        answer
-            .predictors
-            .iter()
-            .map(PredictorQuality::line)
-            .collect()
-    };
+    let predictors = &answer.predictors;
+    let ids = || predictors.iter().map(PredictorQuality::line).collect();
     let text = || {
-        let rows = table(&answer.predictors, context.out.color());
+        let rows = table(predictors, context.out.color());
         let LiveAccuracy { judged, open, .. } = answer;
         let left_out = match answer.left_out {
             0 => String::new(),
