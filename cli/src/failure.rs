@@ -159,10 +159,9 @@ impl Failure {
         let causes: Vec<String> = std::iter::successors(error.source(), |e| e.source())
             .map(ToString::to_string)
             .collect();
-        if causes.is_empty() {
-            self
-        } else {
-            self.because(causes.join(": "))
+        match &causes[..] {
+            [] => self,
+            causes => self.because(causes.join(": ")),
         }
     }
 
@@ -254,33 +253,18 @@ impl From<LinkError> for Failure {
             LinkError::Unreachable { master, why } => {
                 let hint =
                     "is it running, and is its UDP port open? start it with: deskgrid master start";
-                Failure::new(
-                    Exit::Unreachable,
-                    "unreachable",
-                    format!("the master at {master} does not answer"),
-                    hint,
-                )
-                .because(why)
+                let what = format!("the master at {master} does not answer");
+                Failure::new(Exit::Unreachable, "unreachable", what, hint).because(why)
             }
             LinkError::Closed(why) if why.contains("waits for an admin") => {
                 let hint = "ask an admin for: deskgrid identity approve NAME";
-                Failure::new(
-                    Exit::NotAuthorised,
-                    "not-approved",
-                    "the master does not let this identity in yet",
-                    hint,
-                )
-                .because(why)
+                let what = "the master does not let this identity in yet";
+                Failure::new(Exit::NotAuthorised, "not-approved", what, hint).because(why)
             }
             LinkError::Closed(why) => {
                 let what = "the connection to the master ended";
-                Failure::new(
-                    Exit::Unreachable,
-                    "unreachable",
-                    what,
-                    "try again; the master's log says more",
-                )
-                .because(why)
+                let hint = "try again; the master's log says more";
+                Failure::new(Exit::Unreachable, "unreachable", what, hint).because(why)
             }
             LinkError::StandsBy { master, active } => {
                 let hint = match active {
@@ -308,13 +292,8 @@ impl From<LinkError> for Failure {
             }
             LinkError::NotAccepted(why) => {
                 let hint = "ask the admin for a new token, then: deskgrid login --rejoin --master HOST:PORT";
-                Failure::new(
-                    Exit::NotAuthorised,
-                    "not-authorised",
-                    "the master does not accept this identity",
-                    hint,
-                )
-                .because(why)
+                let what = "the master does not accept this identity";
+                Failure::new(Exit::NotAuthorised, "not-authorised", what, hint).because(why)
             }
             LinkError::Refused(refusal) => refusal.into(),
             LinkError::File { what, path, source } => {

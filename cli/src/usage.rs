@@ -130,11 +130,9 @@ fn failure(whole: &clap::Command, error: &clap::Error, words: &[OsString]) -> Fa
         tips.push(format!("{} --help", named(whole, words)));
     }
 
-    let failure = Failure::usage(in_words(&what), tips.join("; or: "));
-    if details.is_empty() {
-        failure
-    } else {
-        failure.because(details.join(" "))
+    Failure {
+        because: (!details.is_empty()).then(|| details.join(" ")),
+        ..Failure::usage(in_words(&what), tips.join("; or: "))
     }
 }
 

@@ -412,12 +412,10 @@ pub(super) fn failure(error: ControlError, dir: &Path) -> Failure {
         ControlError::NotRunning(_) => {
             let what = format!("no worker runs in {}", dir.display());
             let hint = "start one with `deskgrid worker start`, or name its directory with --dir; one that could not join yet says why in its log";
-            let failure = Failure::error("not-running", what, hint);
-            match control::paused(dir) {
-                Some(switch) => {
-                    failure.because(format!("the next one to start here is paused by {switch}"))
-                }
-                None => failure,
+            let paused = control::paused(dir);
+            Failure {
+                because: paused.map(|by| format!("the next one to start here is paused by {by}")),
+                ..Failure::error("not-running", what, hint)
             }
         }
         ControlError::Io { source, .. } if source.kind() == ErrorKind::PermissionDenied => {

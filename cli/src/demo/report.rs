@@ -254,10 +254,9 @@ pub(super) fn unfinished(job: &JobView, tasks: &[TaskView]) -> Failure {
     );
     let failed = tasks.iter().find(|task| task.state == TaskState::Failed);
     let reason = failed.and_then(|task| task.attempts.last()?.reason.clone());
-    let failure = Failure::new(Exit::TasksFailed, "tasks-failed", what, "");
-    match reason {
-        Some(reason) => failure.because(reason),
-        None => failure,
+    Failure {
+        because: reason,
+        ..Failure::new(Exit::TasksFailed, "tasks-failed", what, "")
     }
 }
 

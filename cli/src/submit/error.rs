@@ -12,7 +12,7 @@ use scheduler::policy::{BadPolicy, Width};
 
 use super::inputs::split;
 use super::tree::BadTree;
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 
 /// The reason why a job cannot be submitted, with a hint for the user.
 #[derive(Debug, thiserror::Error)]
@@ -308,10 +308,10 @@ impl BuildError {
             }
             BuildError::Addition(bad) => bad.hint().to_owned(),
             BuildError::NoWidth => "--width N, A..B or auto".to_owned(),
-            BuildError::WidthWith(_) | BuildError::DiscloseWith(_) | BuildError::NoopWith(_) => {
-                "leave one of them out".to_owned()
-            }
-            BuildError::BuildTwice { .. } => "leave one of them out".to_owned(),
+            BuildError::WidthWith(_)
+            | BuildError::DiscloseWith(_)
+            | BuildError::NoopWith(_)
+            | BuildError::BuildTwice { .. } => "leave one of them out".to_owned(),
             BuildError::BuildAndFile(_) | BuildError::BuildPerTask(_) => {
                 "--input PLATFORM=FILE:NAME, once for each platform".to_owned()
             }
@@ -324,10 +324,9 @@ impl BuildError {
 
 impl From<BuildError> for Failure {
     fn from(error: BuildError) -> Self {
-        let failure = Failure::new(Exit::Usage, "usage", error.to_string(), error.hint());
-        match error.because() {
-            Some(because) => failure.because(because),
-            None => failure,
+        Failure {
+            because: error.because(),
+            ..Failure::usage(error.to_string(), error.hint())
         }
     }
 }
