@@ -22,17 +22,29 @@ pub(super) async fn close(
     jobs: Selector,
 ) -> Result<Exit, Failure> {
     let closed = session.changed(&Request::Close { jobs }).await?;
-    let text = || match closed.len() {
-        0 => "no such job is open\n".to_owned(),
-        _ => closed
-            .iter()
-            .map(|(job, left)| format!("job {job}: closed, {} left\n", plural(*left, "task")))
-            .collect(),
-    };
+    let said = closed
+        .iter()
+        .map(|(job, left)| (*job, format!("closed, {} left", plural(*left, "task"))));
+    shown(context, &closed, said, "no such job is open\n")
+}
 
-    context.show(&List("jobs", &closed), text, || {
-        closed.iter().map(|(job, _)| job.to_string()).collect()
-    })
+/// Shows the number of each job that was changed, as the master gave it, or says of each what
+/// became of it; where there is nothing to say, `none`.
+fn shown(
+    context: &Context,
+    changed: &[(JobId, u64)],
+    said: impl Iterator<Item = (JobId, String)>,
+    none: &str,
+) -> Result<Exit, Failure> {
+    let (jobs, lines): (Vec<String>, Vec<String>) = said
+        .map(|(job, what)| (job.to_string(), format!("job {job}: {what}\n")))
+        .unzip();
+
+    let text = || match lines.len() {
+        0 => none.to_owned(),
+        _ => lines.concat(),
+    };
+    context.show(&List("jobs", changed), text, || jobs)
 }
 
 /// Cancels tasks of these jobs. Of jobs that are not named, people see only those of which that changed something.
@@ -55,22 +67,12 @@ pub(super) async fn cancel(
     };
     let changed = session.changed(&request).await?;
 
-    let told: Vec<(JobId, String)> = changed
+    let said = changed
         .iter()
         .map(|(job, tasks)| (*job, *tasks, before.get(job).copied()))
         .filter(|(_, tasks, open)| !all || *tasks > 0 || closes && *open == Some(true))
-        .map(|(job, tasks, open)| (job, cancelled_in_words(tasks, open, closes)))
-        .collect();
-    let text = || match told.len() {
-        0 => "nothing to do\n".to_owned(),
-        _ => told
-            .iter()
-            .map(|(job, what)| format!("job {job}: {what}\n"))
-            .collect(),
-    };
-    context.show(&List("jobs", &changed), text, || {
-        told.iter().map(|(job, _)| job.to_string()).collect()
-    })
+        .map(|(job, tasks, open)| (job, cancelled_in_words(tasks, open, closes)));
+    shown(context, &changed, said, "nothing to do\n")
 }
 
 /// Returns which of one's own jobs that are named here have not ended, and whether each is open.
@@ -117,14 +119,11 @@ pub(super) async fn share(
         user,
         on: !end,
     };
+
     let shared = session.changed(&request).await?;
     let word = if end { "not shared" } else { "shared" };
-    let line = |(job, _): &(JobId, u64)| format!("job {job}: {word}\n");
-    let text = || shared.iter().map(line).collect();
-
-    context.show(&List("jobs", &shared), text, || {
-        shared.iter().map(|(job, _)| job.to_string()).collect()
-    })
+    let said = shared.iter().map(|(job, _)| (*job, word.to_owned()));
+    shown(context, &shared, said, "")
 }
 
 /// The tasks of a job that are not settled.

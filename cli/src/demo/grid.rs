@@ -82,7 +82,7 @@ impl DemoGrid {
             "--http",
             "none",
         ];
-        self.spawn(MASTER, &words.map(str::to_owned))?;
+        self.spawn(MASTER, &words)?;
 
         let state = self.client_state();
         let deadline = Instant::now() + START;
@@ -129,10 +129,7 @@ impl DemoGrid {
                 &name,
             ];
             let words = [&joining[..], &["--slots", "1", "--config", &config]].concat();
-            self.spawn(
-                &name,
-                &words.into_iter().map(str::to_owned).collect::<Vec<_>>(),
-            )?;
+            self.spawn(&name, &words)?;
         }
 
         let deadline = Instant::now() + START;
@@ -224,7 +221,7 @@ impl DemoGrid {
         }
     }
 
-    fn spawn(&mut self, name: &str, words: &[String]) -> Result<(), Failure> {
+    fn spawn(&mut self, name: &str, words: &[&str]) -> Result<(), Failure> {
         let cannot = |error: std::io::Error| Failure::io(format!("cannot start {name}"), &error);
         let log = File::create(self.log(name)).map_err(cannot)?;
         let mut command = Command::new(std::env::current_exe().map_err(cannot)?);
