@@ -8,8 +8,8 @@ use common::content::BlobRef;
 use common::platform::PlatformName;
 use common::text::printable;
 use common::update::{
-    MARK, MAX_PROGRAM, ProgramVersion, RolloutPace, RolloutView, SignedUpdate, UpdateKey,
-    UpdateOrder, UpdateStatement, UpdatesView,
+    MARK, MAX_PROGRAM, ProgramVersion, RolloutPace, RolloutView, UpdateKey, UpdateOrder,
+    UpdateStatement, UpdatesView,
 };
 use common::wire::UPDATE_VERSION;
 use common::wire::client::{Reply, Request};
@@ -142,7 +142,7 @@ async fn start(
         downgrade: args.downgrade,
     };
     check_platform(&args.program, &statement.platform)?;
-    let update: SignedUpdate = signer.sign(&statement);
+    let update = signer.sign(&statement);
     session.client().put_file(&args.program).await?;
 
     let pace = RolloutPace {
@@ -151,15 +151,12 @@ async fn start(
         patience: args.patience.0.into(),
     };
     let dry_run = args.dry_run;
-    let views = order(
-        session,
-        UpdateOrder::Start {
-            update,
-            pace,
-            dry_run,
-        },
-    )
-    .await?;
+    let begin = UpdateOrder::Start {
+        update,
+        pace,
+        dry_run,
+    };
+    let views = order(session, begin).await?;
     if dry_run {
         note(&format!(
             "nothing was begun: version {version} for {} is signed as the master and the hosts want it",

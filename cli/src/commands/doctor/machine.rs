@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use common::units::Bytes;
+use worker::os::Abilities;
 use worker::owner::sensors::{self, SensorSight};
 use worker::owner::sight::Sight;
 
@@ -129,30 +130,17 @@ pub(super) fn watcher() -> Option<Finding> {
 /// Checks how well tasks can be confined and frozen here, and why not better. The trial runs below
 /// a directory that is removed again.
 pub(super) async fn abilities(config: &worker::Config) -> Vec<Finding> {
-    let failed = |why: String| {
-        vec![Finding::wrong(
-            "confinement",
-            why,
-            "check that a directory can be made and programs start",
-        )]
-    };
-    let dir = match tempfile::tempdir() {
-        Ok(dir) => dir,
-        Err(error) => return failed(format!("cannot be tried: no directory for it: {error}")),
-    };
-
-    let program = match std::env::current_exe() {
-        Ok(program) => program,
-        Err(error) => {
-            return failed(format!(
-                "cannot be tried: this program cannot be found: {error}"
-            ));
+    let found = match tried(config).await {
+        Ok(found) => found,
+        Err(why) => {
+            return vec![Finding::wrong(
+                "confinement",
+                format!("cannot be tried: {why}"),
+                "check that a directory can be made and programs start",
+            )];
         }
     };
-    let found = match worker::os::abilities(program, dir.path(), &config.means()).await {
-        Ok(found) => found,
-        Err(error) => return failed(format!("cannot be tried: {error}")),
-    };
+
     let freezers = found
         .freezers
         .iter()
@@ -190,6 +178,16 @@ pub(super) async fn abilities(config: &worker::Config) -> Vec<Finding> {
         .chain(freezers)
         .chain(groups)
         .collect()
+}
+
+/// Tries out what tasks can be confined and frozen by, or says why that cannot be tried.
+async fn tried(config: &worker::Config) -> Result<Abilities, String> {
+    let dir = tempfile::tempdir().map_err(|error| format!("no directory for it: {error}"))?;
+    let program = std::env::current_exe()
+        .map_err(|error| format!("this program cannot be found: {error}"))?;
+    worker::os::abilities(program, dir.path(), &config.means())
+        .await
+        .map_err(|error| error.to_string())
 }
 
 /// Checks one level of confinement or one way to freeze. A missing one is worth a note, and wrong

@@ -154,39 +154,36 @@ fn way(
     spared: bool,
 ) -> Finding {
     let check = check(&format!("master over {way}"));
-    let error = match probe {
-        Ok(probe) => {
-            let what = format!(
+
+    match probe {
+        Ok(probe) => Finding::ok(
+            check,
+            format!(
                 "{} answers in {:.1} ms",
                 identity.link.master,
                 probe.took.as_secs_f64() * 1e3
-            );
-            return Finding::ok(check, what);
-        }
-        Err(error) => error,
-    };
-
-    match error {
-        LinkError::Unreachable { .. } | LinkError::Closed(_) if spared => {
+            ),
+        ),
+        Err(error @ (LinkError::Unreachable { .. } | LinkError::Closed(_))) if spared => {
             let todo = match way {
                 Carrier::Udp => "let UDP pass: TCP is for networks that block it",
                 Carrier::Tcp => "nothing, as long as UDP passes: TCP is for where it does not",
             };
             Finding::note(check, error.to_string(), todo)
         }
-        LinkError::Unreachable { .. } | LinkError::Closed(_) => {
+        Err(error @ (LinkError::Unreachable { .. } | LinkError::Closed(_))) => {
             let todo = format!(
                 "is the master running? UDP to {} must pass every firewall on the way, or else TCP to the same port",
                 identity.link.master
             );
             Finding::wrong(check, error.to_string(), todo)
         }
-        LinkError::Protocol(_) | LinkError::Refused(_) => Finding::wrong(
+        Err(error @ (LinkError::Protocol(_) | LinkError::Refused(_))) => Finding::wrong(
             check,
             error.to_string(),
             "is the master of another version? compare deskgrid --version",
         ),
-        error => Finding::failed(check, &Failure::from(error)),
+        Err(error) => Finding::failed(check, &Failure::from(error)),
     }
 }
 

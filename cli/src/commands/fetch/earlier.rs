@@ -61,10 +61,6 @@ impl RecordedFile {
             entries: Some(entries.collect()),
         }
     }
-
-    fn line(&self) -> String {
-        line_of(self)
-    }
 }
 
 /// Returns something as a line of text; empty where it has no such form.
@@ -177,14 +173,14 @@ impl EarlierFiles {
             self.remove(path);
             if let Some(content) = content.filter(|_| !stays) {
                 self.add(path, content);
-                lines += &RecordedFile::of_file(path, content).line();
+                lines += &line_of(&RecordedFile::of_file(path, content));
             }
         }
 
         if let Ok(archive) = std::path::absolute(archive)
             && unpacked.is_whole()
         {
-            lines += &RecordedFile::of_archive(&archive, of, &unpacked.made).line();
+            lines += &line_of(&RecordedFile::of_archive(&archive, of, &unpacked.made));
             self.unpacked.insert(archive, (of, unpacked.made.clone()));
         }
         self.append(&lines);
@@ -238,7 +234,7 @@ impl EarlierFiles {
         let open = self.open.iter().map(|dir| RecordedDir {
             open: dir.as_path().into(),
         });
-        let text: String = (files.chain(unpacked).map(|line| line.line()))
+        let text: String = (files.chain(unpacked).map(|file| line_of(&file)))
             .chain(open.map(|dir| line_of(&dir)))
             .collect();
 
