@@ -154,9 +154,9 @@ pub(super) fn look_at(path: &Path) -> Result<(), BadTree> {
 /// Returns the list.
 pub(super) fn pack(
     path: &Path,
-    part: impl FnMut(Vec<u8>) -> io::Result<()>,
+    mut part: impl FnMut(Vec<u8>) -> io::Result<()>,
 ) -> Result<Manifest, BadTree> {
-    let mut packer = Packer::new(path, part);
+    let mut packer = Packer::new(path, &mut part);
     match archive::ArchiveForm::of(path) {
         Some(form) if !path.is_dir() => archive::read(form, path, &mut packer)?,
         _ => read_dir(path, &mut packer)?,
@@ -177,18 +177,18 @@ pub(super) fn encoded(path: &Path, manifest: &Manifest) -> Result<Vec<u8>, BadTr
 }
 
 /// Gathers the entries of a tree into a [`Manifest`].
-struct Packer<'a, F> {
+struct Packer<'a> {
     /// The directory or archive, for messages.
     whole: &'a Path,
     manifest: Manifest,
     /// The part that is being filled.
     part: Vec<u8>,
     /// The receiver of complete parts.
-    send: F,
+    send: &'a mut dyn FnMut(Vec<u8>) -> io::Result<()>,
 }
 
-impl<'a, F: FnMut(Vec<u8>) -> io::Result<()>> Packer<'a, F> {
-    fn new(whole: &'a Path, send: F) -> Self {
+impl<'a> Packer<'a> {
+    fn new(whole: &'a Path, send: &'a mut dyn FnMut(Vec<u8>) -> io::Result<()>) -> Self {
         Self {
             whole,
             manifest: Manifest::default(),
@@ -314,10 +314,7 @@ impl<'a, F: FnMut(Vec<u8>) -> io::Result<()>> Packer<'a, F> {
 }
 
 /// Adds all that lies in a directory to the [`Packer`].
-fn read_dir<F: FnMut(Vec<u8>) -> io::Result<()>>(
-    dir: &Path,
-    packer: &mut Packer<'_, F>,
-) -> Result<(), BadTree> {
+fn read_dir(dir: &Path, packer: &mut Packer<'_>) -> Result<(), BadTree> {
     for entry in WalkDir::new(dir).min_depth(1).sort_by_file_name() {
         let entry = entry.map_err(|error| {
             let path = error.path().unwrap_or(dir).to_owned();

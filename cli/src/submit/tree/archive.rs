@@ -56,11 +56,7 @@ impl ArchiveForm {
 }
 
 /// Adds all that is in an archive to the [`Packer`].
-pub(super) fn read<F: FnMut(Vec<u8>) -> io::Result<()>>(
-    form: ArchiveForm,
-    path: &Path,
-    packer: &mut Packer<'_, F>,
-) -> Result<(), BadTree> {
+pub(super) fn read(form: ArchiveForm, path: &Path, packer: &mut Packer<'_>) -> Result<(), BadTree> {
     let file = File::open(path).map_err(|source| packer.unreadable("", source))?;
     let file = io::BufReader::with_capacity(256 * 1024, file);
     let mut dirs = Directories::default();
@@ -101,10 +97,7 @@ impl Directories {
         }
     }
 
-    fn end<F: FnMut(Vec<u8>) -> io::Result<()>>(
-        self,
-        packer: &mut Packer<'_, F>,
-    ) -> Result<(), BadTree> {
+    fn end(self, packer: &mut Packer<'_>) -> Result<(), BadTree> {
         let named = self.named.into_iter();
         let mut empty = named.filter(|dir| !self.filled.contains(dir.as_str()));
         empty.try_for_each(|dir| packer.empty_dir(dir))
@@ -122,7 +115,7 @@ fn trimmed(mut name: &[u8]) -> &[u8] {
     if name == b"." { b"" } else { name }
 }
 
-fn broken<F>(packer: &Packer<'_, F>, why: impl Into<String>) -> BadTree {
+fn broken(packer: &Packer<'_>, why: impl Into<String>) -> BadTree {
     BadTree::Archive {
         path: packer.whole.to_owned(),
         why: why.into(),

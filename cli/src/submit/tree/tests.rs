@@ -342,7 +342,8 @@ fn header(name: &str, kind: u8, size: u64, target: &str) -> Vec<u8> {
 #[cfg(unix)]
 #[test]
 fn more_entries_than_there_may_be_are_refused() {
-    let mut packer = Packer::new(Path::new("whole"), |_| Ok(()));
+    let mut send = |_: Vec<u8>| Ok(());
+    let mut packer = Packer::new(Path::new("whole"), &mut send);
     for n in 0..MAX_ENTRIES {
         packer.empty_dir(format!("{n}").parse().unwrap()).unwrap();
     }

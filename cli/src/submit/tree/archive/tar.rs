@@ -34,9 +34,9 @@ struct TarEntry {
 }
 
 /// Adds all that is in the archive to the [`Packer`].
-pub(super) fn read<F: FnMut(Vec<u8>) -> io::Result<()>>(
+pub(super) fn read(
     from: &mut impl Read,
-    packer: &mut Packer<'_, F>,
+    packer: &mut Packer<'_>,
     dirs: &mut Directories,
 ) -> Result<(), BadTree> {
     // The files that hard links can name.
@@ -101,10 +101,7 @@ fn shown(name: &[u8]) -> String {
 }
 
 /// Reads the next [`TarEntry`] up to its content; `None` at the end.
-fn next<F: FnMut(Vec<u8>) -> io::Result<()>>(
-    from: &mut impl Read,
-    packer: &Packer<'_, F>,
-) -> Result<Option<TarEntry>, BadTree> {
+fn next(from: &mut impl Read, packer: &Packer<'_>) -> Result<Option<TarEntry>, BadTree> {
     let mut said = Said::default();
     while let Some(block) = header(from, packer)? {
         let own = number(&block[124..136]);
@@ -175,7 +172,7 @@ impl Said {
 }
 
 /// Reads the next header; `None` at the end.
-fn header<F>(from: &mut impl Read, packer: &Packer<'_, F>) -> Result<Option<[u8; BLOCK]>, BadTree> {
+fn header(from: &mut impl Read, packer: &Packer<'_>) -> Result<Option<[u8; BLOCK]>, BadTree> {
     let mut block = [0; BLOCK];
     let mut have = 0;
     while have < BLOCK {
@@ -242,7 +239,7 @@ fn until_zero(field: &[u8]) -> &[u8] {
     field.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
-fn text<F>(from: &mut impl Read, size: u64, packer: &Packer<'_, F>) -> Result<Vec<u8>, BadTree> {
+fn text(from: &mut impl Read, size: u64, packer: &Packer<'_>) -> Result<Vec<u8>, BadTree> {
     if size > MOST {
         return Err(broken(packer, "a name is longer than any can be"));
     }
@@ -261,12 +258,12 @@ fn text<F>(from: &mut impl Read, size: u64, packer: &Packer<'_, F>) -> Result<Ve
 }
 
 /// Skips the content of an entry.
-fn skip<F>(from: &mut impl Read, size: u64, packer: &Packer<'_, F>) -> Result<(), BadTree> {
+fn skip(from: &mut impl Read, size: u64, packer: &Packer<'_>) -> Result<(), BadTree> {
     let whole = size.checked_next_multiple_of(BLOCK as u64);
     exactly(from, whole.unwrap_or(u64::MAX), packer)
 }
 
-fn exactly<F>(from: &mut impl Read, bytes: u64, packer: &Packer<'_, F>) -> Result<(), BadTree> {
+fn exactly(from: &mut impl Read, bytes: u64, packer: &Packer<'_>) -> Result<(), BadTree> {
     match io::copy(&mut from.by_ref().take(bytes), &mut io::sink()) {
         Ok(read) if read == bytes => Ok(()),
         Ok(_) => Err(broken(packer, "it ends too early")),

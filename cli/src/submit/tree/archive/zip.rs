@@ -36,12 +36,12 @@ struct ZipEntry {
 }
 
 /// Adds all that is in the archive to the [`Packer`].
-pub(super) fn read<R: Read + Seek, F: FnMut(Vec<u8>) -> io::Result<()>>(
-    from: &mut R,
-    packer: &mut Packer<'_, F>,
+pub(super) fn read(
+    from: &mut (impl Read + Seek),
+    packer: &mut Packer<'_>,
     dirs: &mut Directories,
 ) -> Result<(), BadTree> {
-    let failed = |packer: &Packer<'_, F>, error: io::Error| broken(packer, error.to_string());
+    let failed = |packer: &Packer<'_>, error: io::Error| broken(packer, error.to_string());
     let directory = directory(from).map_err(|error| failed(packer, error))?;
     let mut rest = &directory[..];
     while let Some(entry) = take_entry(&mut rest) {
