@@ -149,20 +149,18 @@ impl WantedFile {
         }
     }
 
-    /// The path of the file in which its content comes in, if it is fetched.
-    fn part(&self) -> Option<PathBuf> {
+    /// The content that is fetched for it, if that is not here already.
+    fn fetched(&self) -> Option<&BlobRef> {
         match &self.content {
-            Content::Blob(blob) => Some(link::content::part_of(&self.path, blob)),
+            Content::Blob(blob) => Some(blob),
             Content::Inline(_) => None,
         }
     }
 
-    /// The bytes that are fetched for it.
-    fn blob_size(&self) -> u64 {
-        match &self.content {
-            Content::Blob(blob) => blob.size,
-            Content::Inline(_) => 0,
-        }
+    /// The path of the file in which its content comes in, if it is fetched.
+    fn part(&self) -> Option<PathBuf> {
+        let blob = self.fetched()?;
+        Some(link::content::part_of(&self.path, blob))
     }
 }
 
@@ -277,18 +275,18 @@ pub(super) async fn run(
 
     let mut parts = parts_there(&planned, &earlier);
 
-    let new = planned.iter().filter(|(_, there)| !there.stays());
-    let bytes = new.map(|(file, _)| file.blob_size()).sum();
     remember(&mut earlier, &planned, &unfinished);
+    let new = planned.into_iter().filter(|(_, there)| !there.stays());
+    let new: Vec<WantedFile> = new.map(|(file, _)| file).collect();
+    let blobs = new.iter().filter_map(WantedFile::fetched);
+    let bytes = blobs.map(|blob| blob.size).sum();
     let transfer = ShownTransfer {
         verb: "fetched",
         total: Some(bytes),
         shown: context.out.mode() == OutputMode::Cli && bytes > 0,
         left: "not all files are there",
     };
-    transfer
-        .run(session.client(), bring(session, planned))
-        .await?;
+    transfer.run(session.client(), bring(session, new)).await?;
     earlier.save();
     // Only now is in a directory what a note says to be there.
     for line in unfinished.notes(&job, &tasks, &left) {
@@ -696,22 +694,10 @@ pub(super) async fn lay_out(
             "submit with another name for its output: `stdout` stands for what it printed here",
         ));
     }
-    bring(
-        session,
-        wanted
-            .into_iter()
-            .map(|file| (file, FileThere::Nothing))
-            .collect(),
-    )
-    .await
+    bring(session, wanted).await
 }
 
-async fn bring(session: &Session, planned: Vec<(WantedFile, FileThere)>) -> Result<(), Failure> {
-    let new = planned
-        .into_iter()
-        .filter(|(_, there)| !there.stays())
-        .map(|(file, _)| file);
-    let new: Vec<WantedFile> = new.collect();
+async fn bring(session: &Session, new: Vec<WantedFile>) -> Result<(), Failure> {
     let parts: Vec<PathBuf> = new.iter().filter_map(WantedFile::part).collect();
     let is_full = Arc::new(AtomicBool::new(false));
     let one = |file: WantedFile| {
