@@ -11,16 +11,14 @@ use super::db::Db;
 use super::reader::Reader;
 use super::value::values;
 use super::writer::Writer;
-use super::{StoreError, from_postcard, to_postcard};
+use super::{StoreError, to_postcard};
 
 impl Writer {
     /// The checkpoint from which an open task continues.
     pub(crate) fn checkpoint(&self, task: TaskId) -> Result<Option<Saved>, StoreError> {
         let sql = "SELECT saved FROM checkpoint WHERE job = $1 AND task = $2";
-        let found: Option<Vec<u8>> =
-            self.db()
-                .first(sql, values![task.job.0, task.index], |row| row.get(0))?;
-        found.map(|bytes| from_postcard(&bytes)).transpose()
+        let key = values![task.job.0, task.index];
+        self.db().first(sql, key, |row| row.decoded(0))
     }
 
     /// Whether a checkpoint of this attempt is still of use: the attempt was assigned to this host,
@@ -128,11 +126,8 @@ impl Writer {
         let TaskId { job, index } = attempt.task;
         let sql = "SELECT started_from FROM attempt WHERE job = $1 AND task = $2 AND number = $3";
         let key = values![job.0, index, attempt.number];
-        let found: Option<Option<Vec<u8>>> = self.db().first(sql, key, |row| row.get(0))?;
-        found
-            .flatten()
-            .map(|bytes| from_postcard(&bytes))
-            .transpose()
+        let found = self.db().first(sql, key, |row| row.decoded_if_any(0))?;
+        Ok(found.flatten())
     }
 
     /// Stores the checkpoint from which an attempt is to start.
@@ -196,10 +191,7 @@ pub(crate) fn earlier_starts(db: &Db) -> Result<BTreeSet<BlobRef>, StoreError> {
          JOIN attempt ON attempt.job = checkpoint.job AND attempt.task = checkpoint.task
          WHERE attempt.ended IS NULL AND attempt.saved IS NULL
              AND attempt.started_from <> checkpoint.saved";
-    db.all(sql, &[], |row| {
-        let bytes: Vec<u8> = row.get(0)?;
-        Ok(from_postcard::<Saved>(&bytes)?.manifest)
-    })
+    db.all(sql, &[], |row| Ok(row.decoded::<Saved>(0)?.manifest))
 }
 
 impl Reader {

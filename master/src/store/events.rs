@@ -45,7 +45,7 @@ impl Writer {
             return Ok(());
         }
         self.newest_event += events.len() as u64;
-        let last = i64::try_from(self.newest_event).unwrap_or(i64::MAX);
+        let last = self.newest_event;
         let body = to_postcard(&events)?;
         self.change(
             "INSERT INTO event (last, at, body) VALUES ($1, $2, $3)",
@@ -83,7 +83,7 @@ impl Writer {
         portion: u32,
     ) -> Result<bool, StoreError> {
         let floor = i64::try_from(self.newest_event.saturating_sub(most)).unwrap_or(i64::MAX);
-        let newest = i64::try_from(self.newest_event).unwrap_or(i64::MAX);
+        let newest = self.newest_event;
         let sql = "SELECT last, at, coalesce((SELECT min(last) FROM event WHERE last > $1)
             - (SELECT max(last) FROM event WHERE last <= $1) - 1, 0) FROM event WHERE last < $2 ORDER BY last LIMIT $3";
         let oldest: Vec<[i64; 3]> = self.db().all(sql, values![floor, newest, portion], |row| {
@@ -107,7 +107,6 @@ impl Reader {
     /// The events beyond `after`, of at most `rows` commits. A row that is damaged is left out with
     /// an error in the log: what follows it then begins later than expected.
     pub(crate) fn events(&self, after: u64, rows: u32) -> Result<Vec<EventRow>, StoreError> {
-        let after = i64::try_from(after).unwrap_or(i64::MAX);
         self.with(|db| {
             let sql = "SELECT last, at, body FROM event WHERE last > $1 ORDER BY last LIMIT $2";
             let mut found = Vec::new();

@@ -9,7 +9,7 @@ use super::db::Db;
 use super::reader::Reader;
 use super::value::values;
 use super::writer::Writer;
-use super::{StoreError, micros, time};
+use super::{StoreError, micros, span, time};
 
 /// The number of predictions that are kept. `TOLD` is the most of each kind that are reported.
 const KEPT: i64 = 10_000;
@@ -68,18 +68,11 @@ impl Writer {
         job: JobId,
         foretold: &WaitPrediction,
     ) -> Result<(), StoreError> {
-        let WaitPrediction {
-            awaited,
-            at,
-            wait,
-            low,
-            high,
-        } = *foretold;
-
-        let span = |span: Span| i64::try_from(span.0).unwrap_or(i64::MAX);
+        let hosts = foretold.awaited.column();
+        let at = micros(foretold.at);
         self.change(
             "INSERT INTO foretold (job, hosts, at, wait, low, high) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING",
-            values![job.0, awaited.column(), micros(at), span(wait), span(low), span(high)],
+            values![job.0, hosts, at, foretold.wait.0, foretold.low.0, foretold.high.0],
         )?;
 
         let oldest = "DELETE FROM foretold WHERE at < (SELECT at FROM foretold ORDER BY at DESC LIMIT 1 OFFSET $1)";
@@ -149,27 +142,17 @@ fn newest(db: &Db, kind: Awaited) -> Result<Vec<ForetoldView>, StoreError> {
         "SELECT hosts, at, wait, low, high, came FROM foretold WHERE came IS NOT NULL AND {condition}
          ORDER BY at DESC, job DESC, hosts DESC LIMIT $1",
     );
-    let span = |span: i64| Span(u64::try_from(span).unwrap_or_default());
     let mut found: Vec<ForetoldView> = db.all(&sql, values![TOLD], |row| {
-        let wait = row.get(2)?;
-        let low = row.get(3)?;
-        let high = row.get(4)?;
-        let came = row.get(5)?;
-        let wait = span(wait);
-        let low = span(low);
-        let high = span(high);
-        let came = span(came);
-
         Ok(ForetoldView {
             hosts: match kind {
                 Awaited::Hosts(_) => row.get(0)?,
                 Awaited::Start | Awaited::Finish => 0,
             },
             at: time(row.get(1)?),
-            wait,
-            low,
-            high,
-            came,
+            wait: span(row.get(2)?),
+            low: span(row.get(3)?),
+            high: span(row.get(4)?),
+            came: span(row.get(5)?),
         })
     })?;
     found.reverse();

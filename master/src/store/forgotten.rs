@@ -100,7 +100,7 @@ impl Writer {
         self.change(
             "INSERT INTO forgotten (job, \"user\", submitted, disclosed, uncounted)
              SELECT id, \"user\", submitted, disclosed, CAST($1 AS BIGINT) FROM job WHERE id = $2",
-            values![i64::try_from(wanted).unwrap_or(i64::MAX), job.0],
+            values![wanted, job.0],
         )?;
 
         self.remove_all(job, &FEW)?;
@@ -207,7 +207,7 @@ impl Writer {
         let uncounted = job.uncounted.saturating_sub(cost.requested);
         self.change(
             "UPDATE forgotten SET uncounted = $1 WHERE job = $2",
-            values![i64::try_from(uncounted).unwrap_or(i64::MAX), job.job.0],
+            values![uncounted, job.job.0],
         )
     }
 

@@ -67,12 +67,11 @@ impl Writer {
             return Ok(0);
         }
 
-        let count = i64::try_from(bytes).unwrap_or(i64::MAX);
         self.change(
             "INSERT INTO kept (job, task, number, \"user\", at, bytes) VALUES ($1, $2, $3, $4, $5, $6)
              ON CONFLICT (job, task, number) DO UPDATE SET \"user\" = excluded.\"user\", at = excluded.at,
              bytes = excluded.bytes",
-            values![job.0, index, number, user, micros(now), count],
+            values![job.0, index, number, user, micros(now), bytes],
         )?;
         for blob in completion.blobs() {
             let sql = "INSERT INTO kept_blob (job, task, number, hash) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";

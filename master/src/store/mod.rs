@@ -52,7 +52,7 @@ use std::path::{Path, PathBuf};
 
 use common::attempt::{Confined, OutputFile, Stream};
 use common::token::Role;
-use common::{HostId, Time};
+use common::{HostId, Span, Time};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -264,6 +264,10 @@ impl StoreError {
 
 fn time(micros: i64) -> Time {
     Time(micros.max(0) as u64)
+}
+
+fn span(micros: i64) -> Span {
+    Span(micros.max(0) as u64)
 }
 
 fn micros(time: Time) -> i64 {

@@ -176,21 +176,14 @@ impl Writer {
     ) -> Result<Option<KnownAddition>, StoreError> {
         let sql = "SELECT job, body_hash, \"user\", tasks FROM addition WHERE request = $1";
         let read = |row: &SqlRow<'_>| {
-            let tasks: Vec<u8> = row.get(3)?;
-            Ok((JobId(row.get(0)?), row.get(1)?, row.get(2)?, tasks))
-        };
-        let found = self.db().first(sql, values![request.0.as_bytes()], read)?;
-
-        let known = |(job, body_hash, user, tasks): (_, _, _, Vec<u8>)| {
-            let tasks: TaskSet = from_postcard(&tasks)?;
             Ok(KnownAddition {
-                job,
-                body_hash,
-                user,
-                ids: tasks.ids,
+                job: JobId(row.get(0)?),
+                body_hash: row.get(1)?,
+                user: row.get(2)?,
+                ids: row.decoded::<TaskSet>(3)?.ids,
             })
         };
-        found.map(known).transpose()
+        self.db().first(sql, values![request.0.as_bytes()], read)
     }
 
     /// Adds tasks to a job. Returns the bytes that they take.
@@ -210,10 +203,9 @@ impl Writer {
             ],
         )?;
 
-        let count = i64::try_from(new.tasks.ids.len()).unwrap_or(i64::MAX);
         self.change(
             "UPDATE job SET total = total + $1 WHERE id = $2",
-            values![count, new.job.0],
+            values![new.tasks.ids.len(), new.job.0],
         )?;
         Ok(size)
     }

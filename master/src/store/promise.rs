@@ -6,7 +6,7 @@ use common::{JobId, Time};
 use serde::{Deserialize, Serialize};
 
 use super::value::values;
-use super::{StoreError, Writer, from_postcard, to_postcard};
+use super::{StoreError, Writer, to_postcard};
 
 /// A job's promise, as the `promise` column holds it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -95,24 +95,6 @@ impl Promised {
     }
 }
 
-/// Decodes the `promise` column of a job in this state, with its end if it has ended. Returns the
-/// final state of the promise, which only an ended job has, and the limits of its attempts.
-pub(super) fn read(
-    column: Option<Vec<u8>>,
-    state: JobState,
-    ended: Option<Time>,
-    tasks: &TaskCounts,
-) -> Result<(Option<PromiseStatus>, Option<LimitsView>), StoreError> {
-    let Some(bytes) = column else {
-        return Ok((None, None));
-    };
-    let promised: Promised = from_postcard(&bytes)?;
-    Ok((
-        ended.map(|ended| promised.settled(state, ended, tasks)),
-        promised.limits,
-    ))
-}
-
 impl Writer {
     /// Stores a job's promise.
     pub(crate) fn keep_promise(
@@ -129,12 +111,10 @@ impl Writer {
     /// A job's promise, if it has one.
     pub(crate) fn promise(&self, job: JobId) -> Result<Option<Promised>, StoreError> {
         let sql = "SELECT promise FROM job WHERE id = $1";
-        let column: Option<Option<Vec<u8>>> =
-            self.db().first(sql, values![job.0], |row| row.get(0))?;
-        column
-            .flatten()
-            .map(|bytes| from_postcard(&bytes))
-            .transpose()
+        let found = self
+            .db()
+            .first(sql, values![job.0], |row| row.decoded_if_any(0))?;
+        Ok(found.flatten())
     }
 }
 

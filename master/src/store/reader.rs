@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
-use common::checkpoint::Saved;
 use common::content::BlobHash;
 use common::view::{
     AttemptState, AttemptView, JobState, JobView, StandbyView, TaskCounts, TaskState,
@@ -19,7 +18,7 @@ use super::db::Db;
 use super::lite::connect;
 use super::pg::{Database, Pg};
 use super::value::{SqlRow, SqlValue, values};
-use super::{AttemptResult, StoreError, from_postcard, order, time, word};
+use super::{AttemptResult, Promised, StoreError, from_postcard, order, span, time, word};
 
 /// A handle to read the store from any thread. A clone shares the pool of idle connections.
 #[derive(Clone)]
@@ -115,11 +114,9 @@ fn same_spec(specs: &SpecsInUse, job: JobId, total: i64) -> Option<Arc<JobSpec>>
 /// Reads a job's spec with all that was added to the job.
 fn spec_as_grown(db: &Db, job: JobId) -> Result<Option<JobSpec>, StoreError> {
     let sql = "SELECT spec FROM job WHERE id = $1";
-    let bytes: Option<Vec<u8>> = db.first(sql, values![job.0], |row| row.get(0))?;
-    let Some(bytes) = bytes else {
+    let Some(mut spec) = db.first(sql, values![job.0], |row| row.decoded(0))? else {
         return Ok(None);
     };
-    let mut spec = from_postcard(&bytes)?;
     order::grown(db, job, &mut spec)?;
     Ok(Some(spec))
 }
@@ -433,8 +430,8 @@ fn attempt_row(job: JobId, row: &SqlRow<'_>) -> Result<AttemptRow, StoreError> {
         suspended_since: None,
         exit_code: row.get(12)?,
         reason: Some(said.into_iter().flatten().collect::<Vec<_>>().join("; ")),
-        started_from: saved(row.get(16)?)?,
-        saved: saved(row.get(17)?)?,
+        started_from: row.decoded_if_any(16)?,
+        saved: row.decoded_if_any(17)?,
         checkpoint_problem: row.get(18)?,
         belief: judgement.map(|judgement| judgement.word().0),
         progress: None,
@@ -452,14 +449,6 @@ fn attempt_row(job: JobId, row: &SqlRow<'_>) -> Result<AttemptRow, StoreError> {
         counts,
         removed,
     })
-}
-
-fn saved(bytes: Option<Vec<u8>>) -> Result<Option<Saved>, StoreError> {
-    bytes.map(|bytes| from_postcard(&bytes)).transpose()
-}
-
-fn span(micros: i64) -> Span {
-    Span(micros.max(0) as u64)
 }
 
 pub(super) fn settled_rows(db: &Db, job: JobId) -> Result<Vec<SettledRow>, StoreError> {
@@ -538,7 +527,11 @@ pub(super) fn read_job(row: &SqlRow<'_>) -> Result<JobView, StoreError> {
 
     let state = word::<JobState>(&row.get::<String>(3)?)?;
     let finished = row.get::<Option<i64>>(14)?.map(time);
-    let (promise, limits) = super::promise::read(row.get(17)?, state, finished, &tasks)?;
+    let promised: Option<Promised> = row.decoded_if_any(17)?;
+    let promise = promised
+        .as_ref()
+        .zip(finished)
+        .map(|(promised, ended)| promised.settled(state, ended, &tasks));
     Ok(JobView {
         job: JobId(row.get(0)?),
         name: row.get(1)?,
@@ -556,7 +549,7 @@ pub(super) fn read_job(row: &SqlRow<'_>) -> Result<JobView, StoreError> {
         predicted_makespan: row.get::<Option<i64>>(15)?.map(span),
         reason: row.get(16)?,
         promise,
-        limits,
+        limits: promised.and_then(|promised| promised.limits),
         starts: None,
         width: None,
         progress: None,

@@ -14,7 +14,7 @@ use super::db::Db;
 use super::peers::identity_state;
 use super::value::{SqlRow, values};
 use super::writer::Writer;
-use super::{Promised, StoreError, StoredAfter, from_postcard, order, reader, time};
+use super::{Promised, StoreError, StoredAfter, from_postcard, order, reader, span, time};
 
 /// The most finished tasks of a job of which it is told what they took: more of them change no mean.
 const MOST_RUNS: usize = 500;
@@ -125,7 +125,6 @@ impl Writer {
         );
         let found = self.db().first(&sql, values![job.0], |row| {
             let (spec, said): (Vec<u8>, Option<Vec<u8>>) = (row.get(22)?, row.get(23)?);
-            let promise: Option<Vec<u8>> = row.get(17)?;
             Ok(RestoredJob {
                 view: reader::read_job(row)?,
                 bytes: (spec.len() + said.as_ref().map_or(0, Vec::len)) as u64,
@@ -133,7 +132,7 @@ impl Writer {
                 estimates: said.map_or(Ok(Vec::new()), |said| from_postcard(&said))?,
                 after: order::stored_after(row.get(19)?)?,
                 disclosed: row.get(24)?,
-                promised: promise.map(|bytes| from_postcard(&bytes)).transpose()?,
+                promised: row.decoded_if_any(17)?,
                 progress: RestoredProgress::default(),
             })
         })?;
@@ -289,7 +288,7 @@ fn progress(db: &Db, job: JobId, of: &RestoredJob) -> Result<RestoredProgress, S
         if let Some(work) = row.get::<Option<i64>>(9)?.filter(|_| charged) {
             // It counts as a failure, though it was killed.
             tried.failures += 1;
-            tried.policed = tried.policed.max(Span(work.max(0) as u64));
+            tried.policed = tried.policed.max(span(work));
         }
         match state.as_str() {
             "failed" if charged => tried.failures += 1,
@@ -338,8 +337,8 @@ fn note_end(
         progress.runs.push(EarlierRun {
             task: row.get(0)?,
             host,
-            ran: Span(row.get::<i64>(8)?.max(0) as u64),
-            cpu: Span(row.get::<i64>(10)?.max(0) as u64),
+            ran: span(row.get(8)?),
+            cpu: span(row.get(10)?),
         });
     }
     Ok(())

@@ -54,13 +54,12 @@ impl Writer {
         host: HostId,
         answer: &StoredAnswer,
     ) -> Result<(), StoreError> {
-        let digest = i64::try_from(answer.digest).unwrap_or(i64::MAX);
         let at = micros(answer.at);
         let refused = answer.refused.as_deref();
         self.change(
             "INSERT INTO site_answer (host, digest, at, refused) VALUES ($1, $2, $3, $4)
              ON CONFLICT (host) DO UPDATE SET digest = excluded.digest, at = excluded.at, refused = excluded.refused",
-            values![host.0, digest, at, refused],
+            values![host.0, answer.digest, at, refused],
         )
     }
 

@@ -12,7 +12,7 @@ use super::forgotten::forgotten;
 use super::reader::Reader;
 use super::value::values;
 use super::writer::Writer;
-use super::{StoreError, from_postcard, micros, time, to_postcard};
+use super::{StoreError, micros, span, time, to_postcard};
 
 /// The disclosure of a job, with the requests for its tasks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -102,7 +102,6 @@ pub(super) fn tried(
     last: u32,
 ) -> Result<Account, StoreError> {
     let mut account = Account::default();
-    let span = |micros: i64| Span(micros.max(0) as u64);
 
     db.each(TRIED, values![job.0, last], |row| {
         let task: u32 = row.get(0)?;
@@ -156,9 +155,7 @@ fn jobs_of(db: &Db, user: Option<&str>) -> Result<Vec<(String, JobId, Time)>, St
 
 fn kept(db: &Db, user: Option<&str>) -> Result<BTreeMap<String, Account>, StoreError> {
     let sql = "SELECT \"user\", sums FROM account WHERE CAST($1 AS TEXT) IS NULL OR \"user\" = $1";
-    db.all(sql, values![user], |row| {
-        Ok((row.get(0)?, from_postcard(&row.get::<Vec<u8>>(1)?)?))
-    })
+    db.all(sql, values![user], |row| Ok((row.get(0)?, row.decoded(1)?)))
 }
 
 /// The accounts of users and, if wanted, of their jobs. Each has the size of the kept unrequested

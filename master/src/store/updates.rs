@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::value::values;
 use super::writer::Writer;
-use super::{StoreError, from_postcard, time, to_postcard};
+use super::{StoreError, time, to_postcard};
 
 /// The key in `meta` of the key that joining hosts learn.
 const UPDATE_KEY: &str = "update key";
@@ -101,11 +101,8 @@ impl Writer {
     /// Returns each [`StoredRollout`] with its platform.
     pub(crate) fn rollouts(&self) -> Result<Vec<(String, StoredRollout)>, StoreError> {
         let sql = "SELECT platform, body FROM rollout ORDER BY platform";
-        let rows: Vec<(String, Vec<u8>)> = self.db().all(sql, &[], |row| {
-            Ok((row.get::<String>(0)?, row.get::<Vec<u8>>(1)?))
-        })?;
-        let read = |(platform, body): (String, Vec<u8>)| Ok((platform, from_postcard(&body)?));
-        rows.into_iter().map(read).collect()
+        self.db()
+            .all(sql, &[], |row| Ok((row.get(0)?, row.decoded(1)?)))
     }
 
     /// Returns each [`StoredProgress`] with its platform and host.
@@ -113,27 +110,16 @@ impl Writer {
         &self,
     ) -> Result<Vec<(String, HostId, StoredProgress)>, StoreError> {
         let sql = "SELECT platform, host, body FROM rollout_host ORDER BY platform, host";
-        let rows: Vec<(String, HostId, Vec<u8>)> = self.db().all(sql, &[], |row| {
-            Ok((
-                row.get::<String>(0)?,
-                HostId(row.get(1)?),
-                row.get::<Vec<u8>>(2)?,
-            ))
-        })?;
-
-        let read = |(platform, host, body): (String, HostId, Vec<u8>)| {
-            Ok((platform, host, from_postcard(&body)?))
-        };
-        rows.into_iter().map(read).collect()
+        self.db().all(sql, &[], |row| {
+            Ok((row.get(0)?, HostId(row.get(1)?), row.decoded(2)?))
+        })
     }
 
     /// Returns the time at which each host was last heard of, as far as it was stored.
     pub(crate) fn hosts_heard(&self) -> Result<BTreeMap<HostId, Time>, StoreError> {
         let sql = "SELECT id, heard FROM host WHERE heard IS NOT NULL ORDER BY id";
-        let rows: Vec<(HostId, Time)> = self.db().all(sql, &[], |row| {
-            Ok((HostId(row.get(0)?), time(row.get::<i64>(1)?)))
-        })?;
-        Ok(rows.into_iter().collect())
+        self.db()
+            .all(sql, &[], |row| Ok((HostId(row.get(0)?), time(row.get(1)?))))
     }
 
     /// Stores the [`UpdateKey`] that joining hosts learn.

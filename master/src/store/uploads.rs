@@ -152,10 +152,9 @@ impl Writer {
 
         let needed = "SELECT 1 FROM blob_use JOIN job ON job.id = blob_use.job WHERE hash = $1 AND job.\"user\" = $2";
         let needed = self.db().exists(needed, values![blob.hash.0, user])?;
-        let size = i64::try_from(blob.size).unwrap_or(i64::MAX);
         self.change(
             "INSERT INTO content_of (\"user\", hash, size, at, needed) VALUES ($1, $2, $3, $4, $5)",
-            values![user, blob.hash.0, size, micros(now), needed],
+            values![user, blob.hash.0, blob.size, micros(now), needed],
         )?;
 
         Ok(if needed { 0 } else { counted(blob.size) })

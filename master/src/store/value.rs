@@ -1,6 +1,8 @@
 //! The content of columns, on either engine: values that go into a statement, cells that come out,
 //! and rows of cells. Which engine it is, is known here and in `db` alone.
 
+use serde::de::DeserializeOwned;
+
 use super::StoreError;
 
 /// A value for a parameter of a statement. It borrows what is longer than a number.
@@ -45,6 +47,13 @@ macro_rules! plain_values {
 }
 
 plain_values!(bool: Flag as bool, i32: Int as i64, u32: Int as i64, i64: Int as i64, f32: Real as f64, f64: Real as f64);
+
+/// One that is too large for the engine is stored as the largest that it knows.
+impl ToValue for u64 {
+    fn to_value(&self) -> SqlValue<'_> {
+        SqlValue::Int(i64::try_from(*self).unwrap_or(i64::MAX))
+    }
+}
 
 impl ToValue for str {
     fn to_value(&self) -> SqlValue<'_> {
@@ -137,6 +146,20 @@ impl SqlRow<'_> {
             let wanted = std::any::type_name::<T>();
             StoreError::Content(format!("column {index} holds {kind}, not a {wanted}"))
         })
+    }
+
+    /// The value in a column of this index that [`to_postcard`](super::to_postcard) has encoded.
+    pub(super) fn decoded<T: DeserializeOwned>(&self, index: usize) -> Result<T, StoreError> {
+        super::from_postcard(&self.get::<Vec<u8>>(index)?)
+    }
+
+    /// The same of a column that may hold none.
+    pub(super) fn decoded_if_any<T: DeserializeOwned>(
+        &self,
+        index: usize,
+    ) -> Result<Option<T>, StoreError> {
+        let bytes: Option<Vec<u8>> = self.get(index)?;
+        bytes.map(|bytes| super::from_postcard(&bytes)).transpose()
     }
 
     /// Returns the [`SqlCell`] of the column of this index, counted from 0.

@@ -322,7 +322,6 @@ impl Writer {
     pub(crate) fn add_job(&mut self, new: &NewJob<'_>) -> Result<JobId, StoreError> {
         let spec = new.spec;
         let rules = &new.spec.rules;
-        let total = i64::try_from(spec.tasks.ids.len()).unwrap_or(i64::MAX);
         let estimates = if new.estimates.is_empty() {
             None
         } else {
@@ -342,7 +341,7 @@ impl Writer {
                 rules.policy,
                 rules.priority,
                 to_postcard(spec)?,
-                total,
+                spec.tasks.ids.len(),
                 JobState::Waiting.to_string(),
                 micros(new.now),
                 estimates,
@@ -355,19 +354,17 @@ impl Writer {
 
     /// Stores the first prediction of a job's makespan.
     pub(crate) fn note_makespan(&mut self, job: JobId, predicted: Span) -> Result<(), StoreError> {
-        let micros = i64::try_from(predicted.0).unwrap_or(i64::MAX);
         self.change(
             "UPDATE job SET predicted_makespan = $1 WHERE id = $2",
-            values![micros, job.0],
+            values![predicted.0, job.0],
         )
     }
 
     /// Stores a gang's number of ranks once it is fixed, with its new `spec`.
     pub(crate) fn settle_width(&mut self, job: JobId, spec: &JobSpec) -> Result<(), StoreError> {
-        let total = i64::try_from(spec.tasks.ids.len()).unwrap_or(i64::MAX);
         self.change(
             "UPDATE job SET spec = $1, total = $2 WHERE id = $3",
-            values![to_postcard(spec)?, total, job.0],
+            values![to_postcard(spec)?, spec.tasks.ids.len(), job.0],
         )
     }
 
@@ -387,7 +384,6 @@ impl Writer {
 
     /// Writes those fields of a job that change over its life.
     pub(crate) fn update_job(&mut self, job: &JobView) -> Result<(), StoreError> {
-        let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         self.change(
             "UPDATE job SET state = $1, reason = $2, started = $3, ended = $4, predicted_makespan = $5, attempts = $6,
              duplicates = $7, finished = $8, failed = $9, cancelled = $10 WHERE id = $11",
@@ -396,12 +392,12 @@ impl Writer {
                 job.reason,
                 job.started.map(micros),
                 job.finished.map(micros),
-                job.predicted_makespan.map(|s| count(s.0)),
-                count(job.attempts),
-                count(job.duplicates),
-                count(job.tasks.finished),
-                count(job.tasks.failed),
-                count(job.tasks.cancelled),
+                job.predicted_makespan.map(|predicted| predicted.0),
+                job.attempts,
+                job.duplicates,
+                job.tasks.finished,
+                job.tasks.failed,
+                job.tasks.cancelled,
                 job.job.0
             ],
         )
