@@ -42,6 +42,7 @@ pub use transfer::{Moved, StoreMove, transfer};
 pub use whole::Lost;
 
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The reason why a master does not start, or stops.
 #[derive(Debug, thiserror::Error)]
@@ -118,4 +119,10 @@ pub enum MasterError {
     /// The thread that owns the scheduler ended.
     #[error("the master's core stopped: {0}")]
     Core(String),
+}
+
+/// Locks something that no panic leaves half changed: a thread that has panicked does not keep the
+/// others from it.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

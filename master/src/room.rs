@@ -11,14 +11,14 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use common::wire::Refusal;
 use link::{LinkError, files};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
-use crate::StoreError;
+use crate::{StoreError, locked};
 use disk::{Disk, DiskUse, FreeBytes};
 
 pub(crate) use disk::look_at_reserve;
@@ -187,10 +187,7 @@ impl DiskRoom {
     /// Allocates space behind the ends of the store's files. On a full disk, one that cannot
     /// allocate, and on macOS they do without.
     fn extend_store(&self) {
-        let mut files = self
-            .store_files
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut files = locked(&self.store_files);
         for (name, slot) in STORE.iter().zip(files.iter_mut()) {
             if slot.is_none() {
                 *slot = File::options()

@@ -2,10 +2,12 @@
 //! worker opens for it.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use link::Channel;
 use tokio::sync::oneshot;
+
+use crate::locked;
 
 /// Those who look and have no stream yet.
 #[derive(Debug, Default)]
@@ -27,7 +29,7 @@ impl Tails {
     pub(crate) fn enter(&self) -> TailTicket<'_> {
         let number = rand::random();
         let (give, stream) = oneshot::channel();
-        self.open().insert(number, give);
+        locked(&self.waiting).insert(number, give);
         TailTicket {
             tails: self,
             number,
@@ -37,13 +39,9 @@ impl Tails {
 
     /// Gives a worker's stream to whoever has this number; a stream that nobody waits for ends.
     pub(crate) fn give(&self, number: u64, channel: Channel) {
-        if let Some(waiting) = self.open().remove(&number) {
+        if let Some(waiting) = locked(&self.waiting).remove(&number) {
             let _ = waiting.send(channel);
         }
-    }
-
-    fn open(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, oneshot::Sender<Channel>>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -56,6 +54,6 @@ impl TailTicket<'_> {
 
 impl Drop for TailTicket<'_> {
     fn drop(&mut self) {
-        self.tails.open().remove(&self.number);
+        locked(&self.tails.waiting).remove(&self.number);
     }
 }

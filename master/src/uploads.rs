@@ -2,7 +2,7 @@
 //! those of users.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use common::checkpoint::MAX_FILES;
 use common::content::BlobHash;
@@ -10,6 +10,8 @@ use common::units::Bytes;
 use common::wire::{Refusal, RefusalCode};
 use common::{BlobRef, HostId};
 use uuid::Uuid;
+
+use crate::locked;
 
 /// The most blobs of a host with few slots that no message of it has named yet. A host uploads a forgotten one
 /// again when asked.
@@ -114,7 +116,7 @@ impl Uploads {
     /// Remembers as many blobs of a host from now on as the attempts in so many slots may bring at once.
     pub(crate) fn make_room(&self, host: HostId, slots: u32) {
         let most = most_unnamed(slots);
-        let mut by_host = lock(&self.by_host);
+        let mut by_host = locked(&self.by_host);
         if most > UNNAMED || by_host.contains_key(&host) {
             let of = by_host.entry(host).or_default();
             of.unnamed.most = most;
@@ -124,13 +126,13 @@ impl Uploads {
 
     /// Notes a blob that a host has uploaded.
     pub(crate) fn note(&self, host: HostId, blob: BlobRef) {
-        let mut by_host = lock(&self.by_host);
+        let mut by_host = locked(&self.by_host);
         by_host.entry(host).or_default().unnamed.note(blob);
     }
 
     /// Notes that a host has named these blobs, which it had uploaded for that.
     pub(crate) fn named(&self, host: HostId, blobs: impl Iterator<Item = BlobRef>) {
-        let mut by_host = lock(&self.by_host);
+        let mut by_host = locked(&self.by_host);
         let Some(of) = by_host.get_mut(&host) else {
             return;
         };
@@ -143,7 +145,7 @@ impl Uploads {
     /// Forgets what the messages of a host have named. What none has named yet stays: in its next session
     /// the host need not upload it again.
     pub(crate) fn forget_named(&self, host: HostId) {
-        let mut by_host = lock(&self.by_host);
+        let mut by_host = locked(&self.by_host);
         let Some(of) = by_host.get_mut(&host) else {
             return;
         };
@@ -156,7 +158,7 @@ impl Uploads {
 
     /// Whether this host has uploaded this content.
     pub(crate) fn brought(&self, host: HostId, blob: &BlobRef) -> bool {
-        let by_host = lock(&self.by_host);
+        let by_host = locked(&self.by_host);
         let of = by_host.get(&host);
         of.is_some_and(|of| of.unnamed.has(blob) || of.named.has(blob))
     }
@@ -170,7 +172,7 @@ impl Uploads {
         unused: u64,
         room: u64,
     ) -> Result<BegunUpload<'_>, Refusal> {
-        let mut under_way = lock(&self.under_way);
+        let mut under_way = locked(&self.under_way);
         let sum = under_way.entry(user).or_default();
         let all = sum.saturating_add(unused).saturating_add(bytes);
 
@@ -198,7 +200,7 @@ impl Uploads {
 
 impl Drop for BegunUpload<'_> {
     fn drop(&mut self) {
-        let mut under_way = lock(&self.uploads.under_way);
+        let mut under_way = locked(&self.uploads.under_way);
         if let Some(sum) = under_way.get_mut(&self.user) {
             *sum = sum.saturating_sub(self.bytes);
             if *sum == 0 {
@@ -206,10 +208,6 @@ impl Drop for BegunUpload<'_> {
             }
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -237,7 +235,7 @@ mod tests {
         );
         drop(first);
         drop(uploads.begin(ann, 60, 40, 100).expect("the first is over"));
-        assert!(uploads.begin(ann, 60, 41, 100).is_err() && lock(&uploads.under_way).is_empty());
+        assert!(uploads.begin(ann, 60, 41, 100).is_err() && locked(&uploads.under_way).is_empty());
     }
 
     fn blob(n: usize) -> BlobRef {
@@ -274,7 +272,7 @@ mod tests {
 
         // Hosts with few slots take no place before they bring something; none takes more than its bound.
         uploads.make_room(HostId(2), 3);
-        assert_eq!(lock(&uploads.by_host).len(), 1);
+        assert_eq!(locked(&uploads.by_host).len(), 1);
         assert_eq!(
             [1, 3, 4, 16].map(most_unnamed),
             [UNNAMED, UNNAMED, 4 * OF_STATE, MOST_UNNAMED]
@@ -302,6 +300,6 @@ mod tests {
         uploads.named(HostId(1), (1..NAMED + 2).map(blob));
         assert!(!brought(1) && brought(2) && brought(NAMED + 1));
         uploads.forget_named(HostId(1));
-        assert!(lock(&uploads.by_host).is_empty());
+        assert!(locked(&uploads.by_host).is_empty());
     }
 }

@@ -3,11 +3,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use common::BlobRef;
 use common::content::BlobHash;
 use link::BlobStore;
+
+use crate::locked;
 
 /// The bytes of the disk that a `DiskCache` leaves to others.
 const LEFT: u64 = 128 << 20;
@@ -46,7 +48,7 @@ pub(crate) struct CacheHold {
 
 impl Drop for CacheHold {
     fn drop(&mut self) {
-        let mut book = self.cache.lock();
+        let mut book = locked(&self.cache.book);
         let Some(entry) = book.entries.get_mut(&self.hash) else {
             return;
         };
@@ -86,10 +88,6 @@ impl DiskCache {
         &self.files
     }
 
-    fn lock(&self) -> MutexGuard<'_, CacheBook> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Holds a file until the [`CacheHold`] is dropped, if it is there.
     pub(crate) fn hold(&self, blob: &BlobRef) -> Option<CacheHold> {
         if !self.files.has(blob) {
@@ -98,7 +96,7 @@ impl DiskCache {
         }
         // The order of use survives a restart.
         self.files.touch(blob);
-        self.lock().enter(*blob, 1);
+        locked(&self.book).enter(*blob, 1);
         let cache = self.clone();
         Some(CacheHold {
             cache,
@@ -111,7 +109,7 @@ impl DiskCache {
         let free = self.files.free_bytes().unwrap_or(u64::MAX);
         let missing = size.saturating_add(LEFT).saturating_sub(free);
 
-        let mut book = self.lock();
+        let mut book = locked(&self.book);
         let most = self.most.saturating_sub(size);
         let most = most.min(book.bytes.saturating_sub(missing));
         while book.bytes > most
@@ -128,7 +126,7 @@ impl DiskCache {
 
     /// Forgets a file that is not there, or not what it was.
     pub(crate) fn forget(&self, hash: &BlobHash) {
-        let mut book = self.lock();
+        let mut book = locked(&self.book);
         if let Some(entry) = book.entries.remove(hash) {
             book.bytes -= entry.size;
             book.by_use.remove(&entry.used);
@@ -186,7 +184,7 @@ mod tests {
         let there = |blob: &BlobRef| cache.files.has(blob);
         assert!(there(&blobs[0]) && !there(&blobs[1]) && there(&blobs[2]) && there(&new));
         assert!(cache.hold(&blobs[1]).is_none());
-        assert_eq!(cache.lock().bytes, 3_000);
+        assert_eq!(locked(&cache.book).bytes, 3_000);
     }
 
     #[test]
@@ -201,13 +199,13 @@ mod tests {
             add(&first, byte);
         }
         assert!(first.files.has(&read), "somebody reads it");
-        assert_eq!(first.lock().bytes, 2_000);
+        assert_eq!(locked(&first.book).bytes, 2_000);
         drop(held);
         add(&first, 9);
         assert!(!first.files.has(&read));
 
         let smaller = cache(&dir, 1_000);
-        assert_eq!(smaller.lock().bytes, 1_000);
+        assert_eq!(locked(&smaller.book).bytes, 1_000);
         assert_eq!(smaller.files.list().unwrap().len(), 1);
     }
 }

@@ -2,12 +2,13 @@
 //! sessions ask only here.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use common::content::BlobHash;
 use common::{BlobRef, Time};
 
+use crate::locked;
 use crate::store::LiveObject;
 
 /// Each [`LiveObject`], by its content.
@@ -20,13 +21,9 @@ impl ContentIndex {
         Self(Mutex::new(live.into_iter().collect()))
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<BlobHash, LiveObject>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The object with this content, if there is one.
     pub(crate) fn get(&self, hash: &BlobHash) -> Option<LiveObject> {
-        self.lock().get(hash).copied()
+        locked(&self.0).get(hash).copied()
     }
 
     pub(crate) fn has(&self, blob: &BlobRef) -> bool {
@@ -36,12 +33,12 @@ impl ContentIndex {
 
     /// Adds an object.
     pub(crate) fn add(&self, hash: BlobHash, live: LiveObject) {
-        self.lock().insert(hash, live);
+        locked(&self.0).insert(hash, live);
     }
 
     /// Notes that somebody counts on this content from now on. False if it is not there.
     pub(crate) fn counts(&self, hash: &BlobHash, now: Time) -> bool {
-        let mut all = self.lock();
+        let mut all = locked(&self.0);
         let live = all.get_mut(hash);
         live.map(|live| live.counted_on = live.counted_on.max(now))
             .is_some()
@@ -49,7 +46,7 @@ impl ContentIndex {
 
     /// Removes the object with this content.
     pub(crate) fn remove(&self, hash: &BlobHash) {
-        self.lock().remove(hash);
+        locked(&self.0).remove(hash);
     }
 
     /// Each object whose content's hash starts with this byte.
@@ -58,14 +55,14 @@ impl ContentIndex {
         first[0] = byte;
         let mut last = [u8::MAX; 32];
         last[0] = byte;
-        let all = self.lock();
+        let all = locked(&self.0);
         let found = all.range(BlobHash(first)..=BlobHash(last));
         found.map(|(hash, live)| (*hash, *live)).collect()
     }
 
     /// All of it, each with the time at which somebody last counted on it.
     pub(crate) fn list(&self) -> Vec<(BlobRef, SystemTime)> {
-        let all = self.lock();
+        let all = locked(&self.0);
         let of = |(hash, live): (&BlobHash, &LiveObject)| {
             let blob = BlobRef {
                 hash: *hash,

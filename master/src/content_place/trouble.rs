@@ -1,10 +1,11 @@
 //! Since when storage for content has not done what it was asked, for those who wait for it.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use common::{Span, Time};
 
 use super::fault::{BucketError, BucketFault};
+use crate::locked;
 
 /// The time without another failure after which one is old: what waits tries again every few seconds.
 const OLD: Span = Span::from_secs(60);
@@ -25,7 +26,7 @@ struct Failures {
 impl StorageTrouble {
     /// The storage did what it was asked.
     pub(super) fn is_over(&self) {
-        let ended = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let ended = locked(&self.0).take();
         if ended.is_some() {
             tracing::info!("the storage for content answers again");
         }
@@ -33,7 +34,7 @@ impl StorageTrouble {
 
     /// The storage did not do what it was asked. That stands in the log at first, where it fails in another way, and once a minute.
     pub(super) fn note(&self, error: &BucketError, now: Time) {
-        let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failures = locked(&self.0);
         let known = failures.filter(|known| known.fault == error.fault && now < known.last + OLD);
         let is_told = known.is_some_and(|known| now < known.logged + OLD);
         if !is_told {
@@ -50,7 +51,7 @@ impl StorageTrouble {
 
     /// Returns the words for people at this time; `None` if nobody waits for the storage.
     pub(super) fn words(&self, now: Time) -> Option<String> {
-        let failures = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let failures = *locked(&self.0);
         let Failures { fault, first, .. } = failures.filter(|known| now < known.last + OLD)?;
         let since_s = now.since(first).secs() as u64;
         Some(format!(

@@ -4,7 +4,7 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use common::content::BlobHash;
@@ -19,7 +19,7 @@ use crate::store::{
     Database, LeaseContender, MasterMember, ObjectName, PgError, SimulatedDatabase, Simulation,
     StoreError,
 };
-use crate::{Config, MasterError};
+use crate::{Config, MasterError, locked};
 
 /// The objects of the world's bucket that one run of a master counts, by its [`ContentIndex`].
 #[derive(Debug)]
@@ -30,12 +30,6 @@ struct IndexedContent {
     deletes: Option<Arc<dyn SimulatedDatabase>>,
 }
 
-impl IndexedContent {
-    fn last(&self) -> MutexGuard<'_, Option<ObjectName>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Contents for IndexedContent {
     fn has(&self, blob: &BlobRef) -> bool {
         self.index.has(blob)
@@ -44,13 +38,13 @@ impl Contents for IndexedContent {
     fn modified(&self, hash: &BlobHash) -> Option<SystemTime> {
         let live = self.index.get(hash)?;
         let (hash, generation) = (*hash, live.generation);
-        *self.last() = Some(ObjectName { hash, generation });
+        *locked(&self.last) = Some(ObjectName { hash, generation });
         Some(as_system_time(live.counted_on))
     }
 
     fn remove(&self, hash: &BlobHash) -> io::Result<()> {
         self.index.remove(hash);
-        if let (Some(deletes), Some(name)) = (&self.deletes, self.last().take()) {
+        if let (Some(deletes), Some(name)) = (&self.deletes, locked(&self.last).take()) {
             deletes.delete(name);
         }
         Ok(())

@@ -2,7 +2,7 @@
 //! core is asked once a second at most for each, however many ask.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use crate::core::NoReply;
 use crate::core::ask::UpkeepAsk;
+use crate::locked;
 use crate::numbers::{self, GridNumbers};
 use crate::run::SessionContext;
 use crate::whole;
@@ -48,7 +49,7 @@ impl<T: Clone + Send + Sync + 'static> FreshAnswer<T> {
         &self,
         ask: impl Future<Output = T> + Send + 'static,
     ) -> watch::Receiver<MonitorAnswer<T>> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = locked(&self.0);
         if let Some(answer) = kept.as_ref().filter(|answer| is_fresh(answer)) {
             return answer.clone();
         }

@@ -10,7 +10,7 @@ mod files;
 mod log;
 
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use api::{Gate, Turn};
 use common::settings::ConfigDuration;
@@ -19,6 +19,8 @@ use link::door::ConnectionDoor;
 use link::place_of;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
+
+use crate::locked;
 
 pub(crate) use bucket::{Buckets, Rate};
 pub(crate) use files::FileTransfers;
@@ -142,10 +144,6 @@ pub(crate) struct Counters {
     log: Mutex<Coalescer>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Counters {
     pub(crate) fn new(limits: &Limits, files: &FileTransfers) -> Self {
         let per_s = f64::from(limits.requests_per_s.max(1));
@@ -174,7 +172,7 @@ impl Counters {
 
     /// Whether a token from this address may be tried now; the error is the time until then.
     pub(crate) fn may_guess(&self, from: IpAddr, now: Time) -> Result<(), Span> {
-        let guesses = lock(&self.guesses);
+        let guesses = locked(&self.guesses);
         match guesses
             .0
             .wait(&place_of(from), now)
@@ -187,14 +185,14 @@ impl Counters {
 
     /// Counts a wrong token from this address.
     pub(crate) fn guessed(&self, from: IpAddr, now: Time) {
-        let mut guesses = lock(&self.guesses);
+        let mut guesses = locked(&self.guesses);
         guesses.0.take(place_of(from), now);
         guesses.1.take((), now);
     }
 
     /// Whether this identity may renew its certificate now; the error is the time until then.
     pub(crate) fn may_renew(&self, id: Uuid, now: Time) -> Result<(), Span> {
-        let mut renewals = lock(&self.renewals);
+        let mut renewals = locked(&self.renewals);
         match renewals.wait(&id, now) {
             Span::ZERO => {
                 renewals.take(id, now);
@@ -206,7 +204,7 @@ impl Counters {
 
     /// The time that this user's request has to wait. Counts the request.
     pub(crate) fn pace(&self, id: Uuid, now: Time) -> Span {
-        let mut requests = lock(&self.requests);
+        let mut requests = locked(&self.requests);
         let wait = requests.wait(&id, now);
         requests.take(id, now);
         wait
@@ -214,12 +212,12 @@ impl Counters {
 
     /// The time until this host may ask for content: a while after it has asked much in vain.
     pub(crate) fn may_ask_for_content(&self, host: HostId, now: Time) -> Span {
-        lock(&self.in_vain).wait(&host, now)
+        locked(&self.in_vain).wait(&host, now)
     }
 
     /// Counts content that this host has asked for and does not need.
     pub(crate) fn asked_in_vain(&self, host: HostId, now: Time) {
-        lock(&self.in_vain).take(host, now);
+        locked(&self.in_vain).take(host, now);
     }
 
     /// Waits until lists of files may be read for this host.
@@ -230,12 +228,12 @@ impl Counters {
 
     /// Notes a refusal, and returns the entries to write into the audit log now.
     pub(crate) fn note(&self, now: Time, attempted: Attempted) -> Vec<crate::store::AuditEntry> {
-        lock(&self.log).note(now, attempted)
+        locked(&self.log).note(now, attempted)
     }
 
     /// The entries for repeats since the last call, to be written now.
     pub(crate) fn repeats(&self, now: Time) -> Vec<crate::store::AuditEntry> {
-        lock(&self.log).turn(now)
+        locked(&self.log).turn(now)
     }
 }
 

@@ -6,7 +6,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use common::units::Bytes;
 use common::wire::{Refusal, RefusalCode};
@@ -14,6 +14,7 @@ use link::{LinkError, files};
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::PIECE;
+use crate::locked;
 
 /// The file that holds a part of the reserve.
 const RESERVE: &str = "reserve";
@@ -158,7 +159,7 @@ impl Disk {
 
     /// The bytes that the file holds.
     pub(super) fn held(&self) -> u64 {
-        self.lock().bytes
+        locked(&self.held).bytes
     }
 
     /// The refusal of new work of this many bytes, if it would use the reserve.
@@ -195,7 +196,7 @@ impl Disk {
             return true;
         }
 
-        let mut held = self.lock();
+        let mut held = locked(&self.held);
         let less = held.bytes.saturating_sub(missing.div_ceil(PIECE) * PIECE);
         if held.bytes > 0 && held.file.set_len(less).is_ok() {
             tracing::warn!(
@@ -213,7 +214,7 @@ impl Disk {
     /// Allocates the held space again, once there is enough.
     pub(super) fn tend(&self) {
         let whole = self.reserve / HELD_PART;
-        let mut held = self.lock();
+        let mut held = locked(&self.held);
         if !held.able
             || held.bytes == whole
             || self.free().saturating_add(held.bytes) < self.reserve + whole
@@ -244,9 +245,5 @@ impl Disk {
     /// The free bytes of the disk; if they cannot be read, the disk does not count as full.
     fn free(&self) -> u64 {
         (self.measure)(&self.dir).unwrap_or(u64::MAX)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

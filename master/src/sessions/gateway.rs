@@ -4,7 +4,7 @@
 //! of identities says of that one counts here as anywhere.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use common::content::BlobHash;
 use common::token::Role;
@@ -25,6 +25,7 @@ use super::{
     stopped, within_deadline,
 };
 use crate::core::ask::{PeerAsk, UpkeepAsk};
+use crate::locked;
 use crate::numbers;
 use crate::run::SessionContext;
 use crate::store::Peer;
@@ -111,10 +112,6 @@ impl Drop for CountedWorker {
     }
 }
 
-fn lock<T>(inner: &Mutex<T>) -> MutexGuard<'_, T> {
-    inner.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl ConnectedGateway {
     async fn serve_stream(&self, mut channel: Channel) -> Result<(), LinkError> {
         let first = within_deadline(channel.rx.expect::<FromGateway>()).await?;
@@ -139,7 +136,7 @@ impl ConnectedGateway {
             channel.tx.delivered().await;
             return Ok(());
         }
-        let told = lock(&self.told).take();
+        let told = locked(&self.told).take();
         let mut told =
             told.ok_or_else(|| LinkError::Protocol("a second control stream".to_owned()))?;
 
@@ -224,7 +221,7 @@ impl ConnectedGateway {
 
     /// The place of a session, shared by all its streams and forgotten after the last of them.
     fn cell(&self, number: u64) -> Arc<OnceCell<PassedSession>> {
-        let mut sessions = lock(&self.sessions);
+        let mut sessions = locked(&self.sessions);
         if let Some(known) = sessions.get(&number).and_then(Weak::upgrade) {
             return known;
         }

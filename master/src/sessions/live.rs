@@ -2,7 +2,7 @@
 //! identity is revoked.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::wire::gateway::ToGateway;
@@ -12,6 +12,8 @@ use tokio::sync::mpsc::Sender;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::watch;
 use uuid::Uuid;
+
+use crate::locked;
 
 /// The handles to the [`Busy`] of an idle connection: those of `OneSession`, of [`Present`] and of the
 /// session.
@@ -122,14 +124,10 @@ pub(crate) struct Present {
 }
 
 impl LiveSessions {
-    fn open(&self) -> std::sync::MutexGuard<'_, OpenSessions> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Enters a connection whose certificate names this identity.
     pub(crate) fn enter(&self, id: Uuid, connection: &PeerLink) -> Present {
         let busy = Busy::default();
-        let mut open = self.open();
+        let mut open = locked(&self.0);
         let number = open.next;
 
         open.next += 1;
@@ -152,7 +150,7 @@ impl LiveSessions {
 
     /// Closes every connection of an identity with `NOT_LET_IN`, and returns their number.
     pub(crate) fn close(&self, id: Uuid, why: &str) -> usize {
-        let open = self.open();
+        let open = locked(&self.0);
         let connections = open.by.get(&id).into_iter().flat_map(BTreeMap::values);
         connections
             .map(|one| {
@@ -165,7 +163,7 @@ impl LiveSessions {
     /// Closes every connection, so that whoever it is tries another master, or this one again. Workers do so over a time
     /// that grows with their number.
     pub(crate) fn close_all(&self, why: &str) {
-        let open = self.open();
+        let open = locked(&self.0);
         let peers = || open.by.values().flat_map(BTreeMap::values);
         let own = peers().filter(|one| matches!(one.connection, PeerLink::Direct(_)));
         let spread = HANDSHAKE_SHARE.saturating_mul(u32::try_from(own.count()).unwrap_or(u32::MAX));
@@ -176,7 +174,7 @@ impl LiveSessions {
 
     /// The number of connections of an identity that were let in.
     pub(crate) fn count(&self, id: Uuid) -> u32 {
-        let open = self.open();
+        let open = locked(&self.0);
         let admitted = open
             .by
             .get(&id)
@@ -196,7 +194,7 @@ impl Present {
     /// Lets the connection in. If its identity has `most` already, `beyond` decides which one has
     /// to go; false if it is this one.
     pub(crate) fn admit(&self, most: usize, beyond: Beyond) -> bool {
-        let mut open = self.live.open();
+        let mut open = locked(&self.live.0);
         let Some(of_it) = open.by.get_mut(&self.id) else {
             return false;
         };
@@ -244,7 +242,7 @@ impl Present {
 
 impl Drop for Present {
     fn drop(&mut self) {
-        let mut open = self.live.open();
+        let mut open = locked(&self.live.0);
         if let Some(of_it) = open.by.get_mut(&self.id) {
             of_it.remove(&self.number);
             if of_it.is_empty() {

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::content::BlobHash;
@@ -21,6 +21,7 @@ use tokio::sync::mpsc::WeakSender;
 
 use super::content::{self, needs};
 use crate::core::SessionId;
+use crate::locked;
 use crate::numbers;
 use crate::run::SessionContext;
 use crate::sources::{Chosen, SourceChoice, Sources};
@@ -88,7 +89,7 @@ impl SharedContent {
 
     /// Changes the book, and wakes those who are to look again for it.
     fn change<T>(&self, change: impl FnOnce(&mut SharedBook) -> T) -> T {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = locked(&self.inner);
         let changed = change(&mut inner);
         inner.ring();
         changed

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 
 use common::content::BlobHash;
 use common::view::{
@@ -19,6 +19,7 @@ use super::lite::connect;
 use super::pg::{Database, Pg};
 use super::value::{SqlRow, SqlValue, values};
 use super::{AttemptResult, Promised, StoreError, from_postcard, order, span, time, word};
+use crate::locked;
 
 /// A handle to read the store from any thread. A clone shares the pool of idle connections.
 #[derive(Clone)]
@@ -172,7 +173,7 @@ impl Reader {
         query: impl FnOnce(&Db) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let (pool, given_back) = &*self.pool;
-        let lock = || pool.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || locked(pool);
         let pooled = {
             let full = |pool: &mut ReaderPool| pool.idle.is_empty() && pool.out >= self.most;
             let mut pool = given_back
@@ -275,14 +276,14 @@ impl Reader {
                 return Ok(None);
             };
             let in_use = |specs: &SpecsInUse| same_spec(specs, job, total);
-            if let Some(spec) = in_use(&self.specs()) {
+            if let Some(spec) = in_use(&locked(&self.specs)) {
                 return Ok(Some(spec));
             }
 
             let read = spec_as_grown(db, job);
             let read =
                 read.map_err(|error| error.of(|| format!("what was submitted as job {job}")))?;
-            let mut specs = self.specs();
+            let mut specs = locked(&self.specs);
             // Another one may have read it meanwhile.
             let spec = in_use(&specs).or_else(|| read.map(Arc::new));
             specs.retain(|_, (_, spec)| spec.strong_count() > 0);
@@ -291,10 +292,6 @@ impl Reader {
             }
             Ok(spec)
         })
-    }
-
-    fn specs(&self) -> MutexGuard<'_, SpecsInUse> {
-        self.specs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tasks that were settled without success.

@@ -3,7 +3,7 @@
 //! found with the group that made it. No master keeps one.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use common::Time;
 
@@ -12,6 +12,7 @@ use super::pg::{Database, LeaseContender, MasterMember};
 use super::transfer::{self, StoreTable};
 use super::value::{SqlValue, values};
 use super::{StoreError, Writer};
+use crate::locked;
 
 /// Every so many groups all tables are compared, also those that no change has named.
 const COMPARE_ALL_EVERY: u64 = 64;
@@ -64,21 +65,17 @@ impl StoreShadow {
     /// # Errors
     /// With the difference.
     pub fn verdict(&self) -> Result<u64, String> {
-        let inside = self.lock();
+        let inside = locked(&self.0);
         match &inside.differs {
             Some(why) => Err(why.clone()),
             None => Ok(inside.groups),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, ShadowCopy> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Does something with the copy while it is one. An error is a difference, unless the store cannot be
     /// read: disks of simulated worlds fail.
     fn with(&self, act: impl FnOnce(&mut ShadowCopy) -> Result<(), StoreError>) {
-        let mut inside = self.lock();
+        let mut inside = locked(&self.0);
         if inside.lost || inside.differs.is_some() {
             return;
         }
@@ -91,7 +88,7 @@ impl StoreShadow {
 
     /// Makes the copy that of this `Writer`'s store, whose changes follow. What a crash left of a group goes.
     pub(super) fn begin(&self, store: &Writer) {
-        self.lock().lost = false;
+        locked(&self.0).lost = false;
         self.with(|inside| {
             inside.changed.clear();
             inside.unsent = false;

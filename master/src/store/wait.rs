@@ -1,7 +1,9 @@
 //! The wait of the store's writer for its database, for those who wait behind it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+
+use crate::locked;
 
 /// The writer's present wait for its database. Cloning gives another handle.
 #[derive(Debug, Clone, Default)]
@@ -13,23 +15,19 @@ pub(super) struct BegunWait<'a>(&'a StoreWait);
 impl StoreWait {
     /// Begins a wait.
     pub(super) fn begin(&self) -> BegunWait<'_> {
-        *self.since() = Some(Instant::now());
+        *locked(&self.0) = Some(Instant::now());
         BegunWait(self)
     }
 
     /// The time that the present wait has lasted; zero if there is none.
     pub(crate) fn so_far(&self) -> Duration {
-        self.since().map_or(Duration::ZERO, |since| since.elapsed())
-    }
-
-    fn since(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0).map_or(Duration::ZERO, |since| since.elapsed())
     }
 }
 
 impl Drop for BegunWait<'_> {
     fn drop(&mut self) {
-        *self.0.since() = None;
+        *locked(&self.0.0) = None;
     }
 }
 

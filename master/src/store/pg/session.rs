@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::Span;
@@ -17,6 +17,7 @@ use super::lease::LeaseSeen;
 use super::runs::{KeptChange, RowChange};
 use super::simulated::{SimulatedSession, SimulatedStatement, Simulation};
 use super::{PgError, wait};
+use crate::locked;
 use crate::store::value::SqlValue;
 
 /// The oldest server that is known to understand the store, as `server_version_num`.
@@ -169,12 +170,7 @@ impl Database {
 
     /// Notes that this process has committed this turn.
     pub(super) fn has_reached(&self, token: i64, turn: i64) {
-        *self.reached() = (token, turn);
-    }
-
-    fn reached(&self) -> MutexGuard<'_, (i64, i64)> {
-        let reached = self.0.reached.lock();
-        reached.unwrap_or_else(PoisonError::into_inner)
+        *locked(&self.0.reached) = (token, turn);
     }
 
     fn unfit(&self, why: impl Into<String>) -> PgError {
@@ -306,7 +302,7 @@ impl DbSession {
 
     /// Whether the server has all that this process has committed.
     fn has_all(&self, place: &Database) -> Result<bool, DbError> {
-        let (token, turn) = *place.reached();
+        let (token, turn) = *locked(&place.0.reached);
         if turn == 0 {
             return Ok(true);
         }
