@@ -26,7 +26,7 @@ use crate::content_place::ContentIndex;
 pub use crate::core::ask::{
     Ask, CoreReply, HostAsk, JobAsk, PeerAsk, Redeeming, Submitting, TailAsk, TokenWish, UpkeepAsk,
 };
-use crate::core::{Around, Core, Outbox, SessionId, check_spec, content_is_here, greeted};
+use crate::core::{Around, Core, Outbox, SessionId, check_spec, greeted, with_its_content};
 use crate::laws::SafetyRules;
 use crate::store::{AttemptResult, Reader, StoreError, Writer};
 pub use crate::store::{
@@ -275,7 +275,7 @@ impl Engine {
         session: u64,
         message: ToMaster,
     ) -> Result<Result<(), String>, StoreError> {
-        if let Err(what) = content_is_here(&*self.contents, &message) {
+        if let Err(what) = with_its_content(&message, |blob| self.contents.has(blob)) {
             return Ok(Err(what));
         }
         let said = HostAsk::Said(host, SessionId(session), message);

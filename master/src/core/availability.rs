@@ -6,7 +6,6 @@ use common::wire::worker::MAX_STRETCHES;
 use common::{HostId, Span, Time};
 
 use super::{Core, SessionId};
-use crate::Config;
 use crate::store::StoreError;
 
 /// The time ahead of now up to which an interval may end: a later end comes from a wrong clock.
@@ -15,17 +14,6 @@ const AHEAD: Span = Span::from_secs(3_600);
 /// seconds.
 const MOST_ROWS: u32 = 800_000;
 const DAY: Span = Span::from_secs(86_400);
-
-/// The time for which records are kept; `None` keeps none.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Retention(Option<Span>);
-
-impl Retention {
-    pub(super) fn of(config: &Config) -> Self {
-        let days = u64::from(config.availability_days);
-        Self((days > 0).then_some(Span(DAY.0.saturating_mul(days))))
-    }
-}
 
 impl Core {
     /// Stores a worker's recorded availability, and acknowledges it once it is durable. Records
@@ -42,7 +30,7 @@ impl Core {
             return Ok(());
         }
 
-        if let Retention(Some(span)) = self.availability {
+        if let Some(span) = self.availability_kept {
             let oldest = if self.believes_clock() {
                 self.now - span
             } else {
@@ -66,10 +54,10 @@ impl Core {
 
     /// Removes a host's records that are older than the retention.
     pub(super) fn trim_availability(&mut self, host: HostId) -> Result<(), StoreError> {
-        let oldest = match self.availability {
+        let oldest = match self.availability_kept {
             _ if !self.believes_clock() => Time(0),
-            Retention(Some(span)) => self.now - span,
-            Retention(None) => self.now + AHEAD,
+            Some(span) => self.now - span,
+            None => self.now + AHEAD,
         };
 
         let mut most = None;

@@ -1,12 +1,10 @@
 //! Applies a worker's messages to the core (`Core::on_said`). Transport lives in `sessions`; so
 //! does content, which is read before the core hears of it.
 
-use common::HostId;
-use common::Span;
 use common::host::{Loan, Status};
 use common::wire::worker::ToMaster;
 use common::wire::{Refusal, RefusalCode, Versions};
-use link::Contents;
+use common::{BlobRef, HostId, Span};
 use scheduler::Event;
 
 use super::{Connected, Core, Outbox, SessionId};
@@ -89,14 +87,16 @@ fn possible(loan: Loan) -> Loan {
     }
 }
 
-/// Checks that all content of the completions in a `Delivered` message is here; the error names a
+/// Checks that all content of the completions in a `Delivered` message is `there`; the error names a
 /// completion that came without its content.
-pub(crate) fn content_is_here(contents: &dyn Contents, message: &ToMaster) -> Result<(), String> {
+pub(crate) fn with_its_content(
+    message: &ToMaster,
+    there: impl Fn(&BlobRef) -> bool,
+) -> Result<(), String> {
     let ToMaster::Delivered(deliveries) = message else {
         return Ok(());
     };
-    let whole =
-        |completion: &common::Completion| completion.blobs().all(|blob| contents.has(&blob));
+    let whole = |completion: &common::Completion| completion.blobs().all(|blob| there(&blob));
     match deliveries
         .iter()
         .find(|delivery| !whole(&delivery.completion))

@@ -64,7 +64,7 @@ use record::Recorder;
 pub(crate) use check::{check_addition, check_spec};
 pub(crate) use contents::{ContentNeed, OldBlob};
 pub(crate) use experience::note_of;
-pub(crate) use hear::{content_is_here, greeted};
+pub(crate) use hear::{greeted, with_its_content};
 pub(crate) use hosts::{Connected, Forgetting, SessionId};
 pub(crate) use jobs::{LiveJob, SubmitReply, content_is_missing};
 pub(crate) use mail::{HostMail, Outbox};
@@ -149,9 +149,11 @@ pub(crate) struct Core {
     effects: Vec<Effect>,
     recorder: Option<Recorder>,
     notebook: experience::Notebook,
-    availability: availability::Retention,
+    /// The time for which records of availability are kept; `None` keeps none.
+    availability_kept: Option<Span>,
     limits: Limits,
-    jobs_kept: retention::JobRetention,
+    /// The time for which settled jobs are kept; `None` keeps them until they are forgotten by hand.
+    jobs_kept: Option<Span>,
     /// The time before which nothing is forgotten for its age.
     ageing_from: Time,
     /// The outputs kept of executed tasks that nobody has requested.
@@ -437,9 +439,9 @@ impl Core {
             effects: Vec::new(),
             recorder,
             notebook: experience::Notebook::default(),
-            availability: availability::Retention::of(config),
+            availability_kept: retention::kept_for(config.availability_days),
             limits: config.limits.clone(),
-            jobs_kept: retention::JobRetention::of(config),
+            jobs_kept: retention::kept_for(config.job_days),
             ageing_from: Time::default(),
             shelf,
             unused: BTreeMap::new(),

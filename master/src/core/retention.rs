@@ -4,7 +4,6 @@
 use common::{IdSet, Span};
 
 use super::{Core, note_of};
-use crate::Config;
 use crate::store::StoreError;
 
 /// The seconds of a day.
@@ -26,15 +25,10 @@ const AGEING_FROM: &str = "ageing from";
 /// The actor's name in the audit log.
 const WHO: &str = "this machine";
 
-/// The time for which settled jobs are kept; `None` keeps them until they are forgotten by hand.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct JobRetention(Option<Span>);
-
-impl JobRetention {
-    pub(super) fn of(config: &Config) -> Self {
-        let days = u64::from(config.job_days);
-        Self((days > 0).then_some(Span::from_secs(DAY.saturating_mul(days))))
-    }
+/// The time that a setting in days stands for; `None` for 0.
+pub(super) fn kept_for(days: u32) -> Option<Span> {
+    let day = Span::from_secs(DAY).0;
+    (days > 0).then_some(Span(day.saturating_mul(u64::from(days))))
 }
 
 impl Core {
@@ -85,7 +79,7 @@ impl Core {
         }
 
         let events = self.trim_events()?;
-        let JobRetention(Some(span)) = self.jobs_kept else {
+        let Some(span) = self.jobs_kept else {
             return Ok(events);
         };
         let old = self.store.settled_before(self.now - span, PORTION)?;
@@ -127,8 +121,8 @@ pub(super) mod tests {
     use super::super::ask::UpkeepAsk;
     use super::super::{Around, SafetyRules};
     use super::*;
-    use crate::Accept;
     use crate::store::{NewJob, Reader, Writer};
+    use crate::{Accept, Config};
 
     const START: Time = Time(1_700_000_000_000_000);
 

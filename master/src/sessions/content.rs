@@ -48,34 +48,6 @@ pub(super) async fn serve(
     }
 }
 
-/// Whether the delivering host has uploaded all content of its completions. The error names a
-/// completion whose content it has not.
-pub(super) fn was_brought(
-    state: &SessionContext,
-    host: HostId,
-    message: &ToMaster,
-) -> Result<(), String> {
-    let ToMaster::Delivered(deliveries) = message else {
-        return Ok(());
-    };
-
-    let own = |completion: &Completion| {
-        completion
-            .blobs()
-            .all(|blob| state.uploads.brought(host, &blob))
-    };
-    match deliveries
-        .iter()
-        .find(|delivery| !own(&delivery.completion))
-    {
-        Some(other) => Err(format!(
-            "the completion of {} came without its content",
-            other.completion.attempt
-        )),
-        None => Ok(()),
-    }
-}
-
 /// The content that the completions of a message name.
 pub(super) fn named_by(message: &ToMaster) -> Vec<BlobRef> {
     let ToMaster::Delivered(deliveries) = message else {
@@ -181,11 +153,7 @@ pub(super) async fn needs(
     looked.await.map_err(|e| LinkError::Closed(e.to_string()))
 }
 
-pub(super) async fn may_read(
-    state: &SessionContext,
-    user: &str,
-    hash: BlobHash,
-) -> Result<bool, LinkError> {
+async fn may_read(state: &SessionContext, user: &str, hash: BlobHash) -> Result<bool, LinkError> {
     let reader = state.reader.clone();
     let user = user.to_owned();
     let looked = tokio::task::spawn_blocking(move || reader.may_read(&user, &hash)).await;

@@ -7,7 +7,6 @@ use api::{Coming, Door, FoundContent, Pieces, Replies, Who};
 use bytes::Bytes;
 use common::BlobRef;
 use common::content::BlobHash;
-use common::token::Role;
 use common::wire::client::Request;
 use common::wire::{Refusal, RefusalCode};
 use link::LinkError;
@@ -84,18 +83,8 @@ impl Door for NearDoor {
         let who = who.clone();
         Box::pin(async move {
             let state = &self.0;
-            let may = match peer.role {
-                Role::Admin => true,
-                _ => {
-                    let may = content::may_read(state, &peer.name, hash).await;
-                    may.map_err(|error| unavailable(&error))?
-                }
-            };
-            if !may {
-                let why = "no job that it may see needs this content";
-                state.refused(&peer.name, "read", &format!("content {hash}"), why);
-                return Err(not_here(hash));
-            }
+            let may = content::may_fetch(state, &peer, hash).await;
+            may.map_err(|error| unavailable(&error))??;
 
             // Each content on its way takes one of the master's files.
             let turn = state.counters.contents.enter(peer.id).await;

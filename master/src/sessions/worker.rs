@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::HostId;
 use common::wire::peer::KeyHash;
 use common::wire::stream::Open;
 use common::wire::worker::{ToMaster, ToWorker};
+use common::{BlobRef, HostId};
 use link::alive::AliveWatch;
-use link::{Channel, FrameReceiver, FrameSender, LinkError};
+use link::{Channel, Contents, FrameReceiver, FrameSender, LinkError};
 use quinn::{Connection, ConnectionError, VarInt};
 use scheduler::Parting;
 use tokio::sync::Semaphore;
@@ -19,7 +19,7 @@ use tokio::sync::mpsc::Receiver;
 use super::live::PeerLink;
 use super::{accept, checkpoint, content, read_open, renew, share, stopped, within_deadline};
 use crate::core::ask::HostAsk;
-use crate::core::{Outbox, SessionId, content_is_here, greeted};
+use crate::core::{Outbox, SessionId, greeted, with_its_content};
 use crate::run::SessionContext;
 use crate::store::Peer;
 
@@ -306,8 +306,9 @@ async fn listen(
                 }
                 // If some content is missing, the session ends: the worker reconnects, uploads the
                 // content of all that was not acknowledged, and delivers again.
-                let here = content_is_here(&state.blobs, &message);
-                if let Err(what) = here.and_then(|()| content::was_brought(state, host, &message)) {
+                let here = with_its_content(&message, |blob| state.blobs.has(blob));
+                let brought = |blob: &BlobRef| state.uploads.brought(host, blob);
+                if let Err(what) = here.and_then(|()| with_its_content(&message, brought)) {
                     tracing::warn!(%host, "{what}");
                     return Err(LinkError::Protocol(what));
                 }
