@@ -99,10 +99,7 @@ impl Core {
             );
             tracing::warn!(%host, %attempt, why, "a claim that cannot be true");
 
-            let name = self
-                .hosts
-                .get(&host)
-                .map_or_else(|| host.to_string(), |host| host.name.clone());
+            let name = self.host_name(host);
             self.audit(&name, "claim", &format!("attempt {attempt}"), Err(&why))?;
         }
 
@@ -131,16 +128,9 @@ impl Core {
         completion: &mut Completion,
     ) -> Result<Spent, StoreError> {
         let BelievedClaim { possible, spent } = self.believed(host, Spent::of(completion))?;
-        let Spent {
-            ran,
-            suspended,
-            cpu,
-            ..
-        } = possible;
-
-        completion.ran = ran;
-        completion.suspended = suspended;
-        completion.cpu = cpu;
+        completion.ran = possible.ran;
+        completion.suspended = possible.suspended;
+        completion.cpu = possible.cpu;
         Ok(spent)
     }
 }

@@ -198,22 +198,8 @@ fn waits_for_approval(name: &str) -> String {
 
 impl Core {
     pub(super) fn restore_host(&mut self, restored: RestoredHost) -> Result<(), StoreError> {
-        let RestoredHost {
-            id,
-            name,
-            facts,
-            draining,
-            finished,
-            lost,
-            heard,
-            identity,
-            owner,
-            valid,
-            attendance,
-            labels,
-        } = restored;
-
-        let known = facts.as_ref().map(|facts| Event::HostKnown {
+        let RestoredHost { id, draining, .. } = restored;
+        let known = restored.facts.as_ref().map(|facts| Event::HostKnown {
             host: id,
             speed: facts.speed,
             record: None,
@@ -221,28 +207,28 @@ impl Core {
         });
 
         let host = Host {
-            facts,
+            facts: restored.facts,
             draining,
-            owner,
-            labels,
-            finished,
-            lost,
-            heard,
-            identity,
-            attendance,
-            ..Host::new(name, self.now)
+            owner: restored.owner,
+            labels: restored.labels,
+            finished: restored.finished,
+            lost: restored.lost,
+            heard: restored.heard,
+            identity: restored.identity,
+            attendance: restored.attendance,
+            ..Host::new(restored.name, self.now)
         };
         self.note_name(id, &host.name);
         self.hosts.insert(id, host);
-        if identity == IdentityState::Revoked {
+        if restored.identity == IdentityState::Revoked {
             return Ok(());
         }
 
-        if valid > 0 {
+        if restored.valid > 0 {
             self.step(Event::HostStanding {
                 host: id,
                 party: id,
-                valid,
+                valid: restored.valid,
             })?;
         }
 
@@ -252,7 +238,7 @@ impl Core {
             self.step(Event::HostDrained { host: id })?;
         }
 
-        match attendance {
+        match restored.attendance {
             Attendance::Left => self.step(Event::HostLeft { host: id }),
             // Only a revoked host is forgotten, and the scheduler knows none of them.
             Attendance::Expected | Attendance::Forgotten => Ok(()),
@@ -265,18 +251,8 @@ impl Core {
             return Ok(());
         }
 
-        let Connected {
-            host: id,
-            name,
-            session,
-            outbox,
-            version,
-            heartbeat,
-            facts,
-            status,
-            held,
-        } = connected;
-
+        let Connected { name, facts, .. } = connected;
+        let id = connected.host;
         tracing::info!(host = name, slots = facts.slots, speed = %facts.speed, "joined");
         let facts = HostFacts {
             slots: facts.slots.min(self.limits.slots_per_host),
@@ -293,7 +269,8 @@ impl Core {
             .or_insert_with(|| Host::new(name.clone(), now));
 
         let left = host.attendance == Attendance::Left;
-        if host.session.replace((session, outbox)).is_some() && !left {
+        let session = (connected.session, connected.outbox);
+        if host.session.replace(session).is_some() && !left {
             // This also happens after a connection that died unnoticed; only repetitions are
             // suspicious. One whose worker has left in order may be open for a moment more.
             tracing::warn!(
@@ -306,10 +283,10 @@ impl Core {
             name: name.clone(),
             ..facts
         });
-        host.version = Some(version);
+        host.version = Some(connected.version);
         host.out_of_service = None;
         host.heard = Some(now);
-        host.cpu = Some(status.cpu);
+        host.cpu = Some(connected.status.cpu);
         self.attend(id, Attendance::Expected)?;
 
         // Mail for the earlier session is dropped: the held attempts that the worker lists settle
@@ -322,26 +299,26 @@ impl Core {
             host: id,
             slots,
             speed,
-            status,
-            held: held.clone(),
+            status: connected.status,
+            held: connected.held.clone(),
         })?;
-        self.note_phases(id, &held);
+        self.note_phases(id, &connected.held);
 
         let mail = self.mail(id);
         let abandon = std::mem::take(&mut mail.abandon);
         let incarnation = self.incarnation;
         let welcome = ToWorker::Welcome {
-            version,
+            version: connected.version,
             host: id,
             name,
             incarnation,
-            heartbeat,
+            heartbeat: connected.heartbeat,
             abandon,
         };
         self.mail(id).welcome = Some(welcome);
         self.tell_service(id);
-        self.greet_site(id, version);
-        self.greet_update(id, version);
+        self.greet_site(id, connected.version);
+        self.greet_update(id, connected.version);
 
         Ok(())
     }
@@ -738,6 +715,7 @@ impl Core {
                 )
             }),
         };
+
         if why != host.out_of_service {
             self.mail(id).out_of_service = Some(why.clone());
             self.hosts
@@ -855,6 +833,13 @@ impl Core {
     /// The names of all hosts, for lists that the store makes.
     pub(super) fn host_names(&self) -> HostNames {
         Arc::clone(&self.names)
+    }
+
+    /// The name of a host, or its number if it is not known.
+    pub(super) fn host_name(&self, id: HostId) -> String {
+        self.hosts
+            .get(&id)
+            .map_or_else(|| id.to_string(), |host| host.name.clone())
     }
 
     fn note_name(&mut self, id: HostId, name: &str) {

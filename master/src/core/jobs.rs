@@ -758,11 +758,7 @@ impl Core {
         };
 
         let why = self.scheduler.explain_at(job, self.now)?;
-        let name = |id| {
-            self.hosts
-                .get(&id)
-                .map_or_else(|| id.to_string(), |host| host.name.clone())
-        };
+        let name = |id| self.host_name(id);
         let held_up = why
             .held_up
             .iter()
@@ -792,15 +788,12 @@ impl Core {
 
     /// Returns the live attempts of the job.
     pub(super) fn running(&self, job: JobId) -> Vec<RunningView> {
-        let view = |running: AttemptOutlook| {
-            let host = self.hosts.get(&running.host);
-            RunningView {
-                attempt: running.attempt,
-                host: host.map_or_else(|| running.host.to_string(), |host| host.name.clone()),
-                silent: running.silent,
-                gone: running.gone,
-                copied_in: running.copied_in,
-            }
+        let view = |running: AttemptOutlook| RunningView {
+            attempt: running.attempt,
+            host: self.host_name(running.host),
+            silent: running.silent,
+            gone: running.gone,
+            copied_in: running.copied_in,
         };
         let all = self.scheduler.running(job, self.now);
         all.into_iter().map(view).collect()

@@ -403,12 +403,6 @@ impl Core {
                 .map_err(LinkError::file("cannot record to", path.clone()))
         };
         let recorder = config.record.as_ref().map(open).transpose()?;
-        let Around {
-            blobs,
-            objects,
-            room,
-            compare,
-        } = around;
         if is_copy {
             store.skip_events(incarnation);
         }
@@ -419,9 +413,9 @@ impl Core {
             store,
             scheduler: Scheduler::new(settings, incarnation),
             incarnation,
-            blobs,
-            objects,
-            room,
+            blobs: around.blobs,
+            objects: around.objects,
+            room: around.room,
             lease: config.lease.span(),
             benching: config.benching,
             jobs: BTreeMap::new(),
@@ -447,7 +441,7 @@ impl Core {
             unused: BTreeMap::new(),
             dropped: BTreeSet::new(),
             frozen_per_slot: config.frozen_per_slot,
-            compare,
+            compare: around.compare,
             undecided: BTreeMap::new(),
             changed: (false, watch::Sender::new(0)),
             settled: (false, watch::Sender::new(0)),

@@ -166,23 +166,17 @@ impl Core {
     /// start of an attempt.
     pub(super) fn open_to(&self, job: JobId) -> Option<Box<JobSpec>> {
         let entry = self.jobs.get(&job).filter(|entry| entry.view.open)?;
-        let JobSpec {
-            name,
-            tasks,
-            work,
-            rules,
-        } = &*entry.spec;
-
-        let last = tasks.ids.ranges().last();
+        let spec = &entry.spec;
+        let last = spec.tasks.ids.ranges().last();
         let tasks = TaskSet {
             ids: last.map_or_else(IdSet::new, |(_, last)| IdSet::from_range(last, last)),
-            items: tasks.items.first().cloned().into_iter().collect(),
+            items: spec.tasks.items.first().cloned().into_iter().collect(),
         };
         Some(Box::new(JobSpec {
-            name: name.clone(),
+            name: spec.name.clone(),
             tasks,
-            work: work.clone(),
-            rules: rules.clone(),
+            work: spec.work.clone(),
+            rules: spec.rules.clone(),
         }))
     }
 

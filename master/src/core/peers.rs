@@ -56,63 +56,41 @@ impl Core {
         })
     }
 
-    /// Adds entries that were made elsewhere.
-    pub(super) fn audit_all(&mut self, entries: &[AuditEntry]) -> Result<(), StoreError> {
-        entries
-            .iter()
-            .try_for_each(|entry| self.store.add_audit(entry))
-    }
-
     /// Makes a join token.
     pub(super) fn create_token(
         &mut self,
-        wish: TokenWish,
+        wish: &TokenWish,
     ) -> Result<(JoinToken, TokenView), StoreError> {
-        let TokenWish {
-            by,
-            role,
-            ttl,
-            uses,
-            name,
-            approval,
-            ca_key_hash,
-            speaks_for,
-        } = wish;
-
+        let TokenWish { role, uses, .. } = *wish;
         let secret: [u8; 16] = rand::random();
-        let expires = self.now + ttl;
         let view = self.store.add_token(&NewToken {
             secret_hash: secret_hash(&secret),
             role,
-            name: &name,
+            name: &wish.name,
             uses,
-            expires,
-            approval,
-            speaks_for: speaks_for.as_deref(),
+            expires: self.now + wish.ttl,
+            approval: wish.approval,
+            speaks_for: wish.speaks_for.as_deref(),
         })?;
-        tracing::info!(token = view.id, %role, uses, approval, "token created");
+        tracing::info!(token = view.id, %role, uses, approval = wish.approval, "token created");
 
-        let how = match &speaks_for {
+        let how = match &wish.speaks_for {
             Some(user) => format!("to speak for {user} over HTTP, of role {role}"),
-            None if approval => format!("for {uses} of role {role}, each to be approved"),
+            None if wish.approval => format!("for {uses} of role {role}, each to be approved"),
             None => format!("for {uses} of role {role}"),
         };
 
-        self.audit(&by, "token-create", &format!("token {}", view.id), Ok(&how))?;
+        let token = format!("token {}", view.id);
+        self.audit(&wish.by, "token-create", &token, Ok(&how))?;
 
         Ok((
             JoinToken {
                 id: view.id,
                 secret,
-                ca_key_hash,
+                ca_key_hash: wish.ca_key_hash,
             },
             view,
         ))
-    }
-
-    /// The views of all tokens.
-    pub(super) fn tokens(&self) -> Result<Vec<TokenView>, StoreError> {
-        self.store.tokens()
     }
 
     /// Revokes a token; false if there is none.
@@ -126,31 +104,25 @@ impl Core {
     }
 
     /// Admits a peer with a token, or refuses it. Its certificate is to expire at `expires`.
-    pub(super) fn redeem(&mut self, redeeming: Redeeming) -> Result<Redeemed, StoreError> {
-        let Redeeming {
-            from,
-            token,
-            secret,
-            name,
-            key_hash,
-            wanted,
-            expires,
-        } = redeeming;
+    pub(super) fn redeem(&mut self, redeeming: &Redeeming) -> Result<Redeemed, StoreError> {
+        let redeemed = self.store.redeem(
+            redeeming.token,
+            secret_hash(&redeeming.secret),
+            &redeeming.name,
+            redeeming.key_hash,
+            redeeming.wanted,
+            self.now,
+        )?;
 
-        let secret = secret_hash(&secret);
-        let redeemed = self
-            .store
-            .redeem(token, secret, &name, key_hash, wanted, self.now)?;
+        let came = (redeeming.token, redeeming.from.as_str());
         match &redeemed {
-            Redeemed::Peer(peer) => self.enrolled(peer, IdentityState::Active, (token, &from))?,
-            Redeemed::Waiting(peer) => {
-                self.enrolled(peer, IdentityState::Waiting, (token, &from))?;
-            }
+            Redeemed::Peer(peer) => self.enrolled(peer, IdentityState::Active, came)?,
+            Redeemed::Waiting(peer) => self.enrolled(peer, IdentityState::Waiting, came)?,
             Redeemed::Again(_) | Redeemed::Wrong | Redeemed::Unfit(_) | Redeemed::Refused(_) => {}
         }
 
         if let Redeemed::Peer(peer) | Redeemed::Waiting(peer) | Redeemed::Again(peer) = &redeemed {
-            self.store.peer_expires(peer.id, expires)?;
+            self.store.peer_expires(peer.id, redeeming.expires)?;
         }
         Ok(redeemed)
     }
@@ -238,11 +210,6 @@ impl Core {
             self.audit(&peer.name, "renew", "its certificate", Ok(""))?;
         }
         Ok(renewed)
-    }
-
-    /// The expiry of the newest certificate of an identity.
-    pub(super) fn expiry_of(&self, id: Uuid) -> Result<Option<Time>, StoreError> {
-        self.store.expiry_of(id)
     }
 
     /// Approves an identity that waits for it.

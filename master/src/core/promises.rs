@@ -171,12 +171,8 @@ impl Core {
 
     /// Stores the `Offer` that the job was promised.
     pub(super) fn on_promised(&mut self, id: JobId, offer: Offer) -> Result<(), StoreError> {
-        let Offer {
-            finish,
-            probability,
-            probation,
-        } = offer;
-        tracing::info!(job = %id, finish = finish.secs(), probability, "promised");
+        let probability = offer.probability;
+        tracing::info!(job = %id, finish = offer.finish.secs(), probability, "promised");
 
         let Some(Keeping { made, deadline, .. }) = self.scheduler.keeping(id, self.now) else {
             return Ok(());
@@ -185,9 +181,9 @@ impl Core {
         let promised = Promised {
             made,
             deadline,
-            finish,
+            finish: offer.finish,
             probability,
-            probation,
+            probation: offer.probation,
             withdrawn: false,
             limits,
         };
@@ -296,16 +292,10 @@ const TOLD: usize = 16;
 
 /// Builds the view of learned limits; `keeps` says whether the job's tasks write checkpoints.
 fn limits_view(learned: LearnedLimits, keeps: bool) -> LimitsView {
-    let LearnedLimits {
-        runs,
-        killed,
-        zeta,
-        sequence,
-    } = learned;
-
+    let LearnedLimits { runs, zeta, .. } = learned;
     let Some(Sequence {
         cost, limits, done, ..
-    }) = sequence
+    }) = learned.sequence
     else {
         let why = if keeps {
             "tasks that keep their state go on where they were, and have no limits".to_owned()
@@ -318,7 +308,7 @@ fn limits_view(learned: LearnedLimits, keeps: bool) -> LimitsView {
 
         return LimitsView {
             runs,
-            killed,
+            killed: learned.killed,
             zeta,
             why: Some(why),
             ..LimitsView::default()
@@ -334,7 +324,7 @@ fn limits_view(learned: LearnedLimits, keeps: bool) -> LimitsView {
 
     LimitsView {
         runs,
-        killed,
+        killed: learned.killed,
         zeta,
         limits,
         done,
@@ -345,16 +335,10 @@ fn limits_view(learned: LearnedLimits, keeps: bool) -> LimitsView {
 
 /// Builds the view of an estimate quality; `None` if nothing was estimated.
 pub(super) fn quality_view(quality: Quality) -> Option<QualityView> {
-    let Quality {
-        ratio,
-        qoe,
-        compared,
-        ..
-    } = quality;
     Some(QualityView {
-        tasks: compared,
-        ratio: ratio?,
-        qoe: qoe?,
+        tasks: quality.compared,
+        ratio: quality.ratio?,
+        qoe: quality.qoe?,
     })
 }
 
@@ -375,15 +359,7 @@ fn askable(earliest: Time) -> Time {
 
 /// The state of a promise and its reason; `failed` of its tasks have failed for good.
 fn standing(keeping: &Keeping, failed: u64, now: Time) -> (PromiseState, String) {
-    let Keeping {
-        deadline,
-        expected,
-        overdue,
-        again,
-        open,
-        ..
-    } = *keeping;
-
+    let deadline = keeping.deadline;
     let mut causes = Vec::new();
     if failed > 0 {
         causes.push(format!(
@@ -392,17 +368,17 @@ fn standing(keeping: &Keeping, failed: u64, now: Time) -> (PromiseState, String)
         ));
     }
 
-    if overdue > 0 {
+    if keeping.overdue > 0 {
         causes.push(format!(
             "{} for longer than was estimated",
-            counted(overdue, "attempt runs", "attempts run")
+            counted(keeping.overdue, "attempt runs", "attempts run")
         ));
     }
 
-    if again > 0 {
+    if keeping.again > 0 {
         causes.push(format!(
             "{} again after an attempt that did not succeed",
-            counted(again, "task waits", "tasks wait")
+            counted(keeping.again, "task waits", "tasks wait")
         ));
     }
 
@@ -412,9 +388,9 @@ fn standing(keeping: &Keeping, failed: u64, now: Time) -> (PromiseState, String)
         format!(": {}", causes.join("; "))
     };
 
-    match expected {
+    match keeping.expected {
         _ if now > deadline => {
-            let left = counted(open, "task is", "tasks are");
+            let left = counted(keeping.open, "task is", "tasks are");
             (
                 PromiseState::Broken,
                 format!(

@@ -28,27 +28,21 @@ impl Core {
 
     /// The predicted time until `wanted` hosts are free together.
     pub(super) fn hosts_wait(&self, wanted: u32) -> WaitView {
-        let scheduler::HostsWait {
-            free,
-            hosts,
-            wait,
-            median_s,
-            low_s,
-            high_s,
-        } = self.scheduler.predict_hosts(wanted, self.now);
+        let predicted = self.scheduler.predict_hosts(wanted, self.now);
+        let wait = predicted.wait;
 
         let span = |seconds: Option<f64>| seconds.map(Span::from_secs_f64);
         WaitView {
             wanted,
-            free,
-            hosts,
+            free: predicted.free,
+            hosts: predicted.hosts,
             benefactors: wait.benefactors,
             median: span(wait.median_s),
             mean: span(wait.mean_s),
             used: span(wait.used_s),
-            likely: span(median_s),
-            low: span(low_s),
-            high: span(high_s),
+            likely: span(predicted.median_s),
+            low: span(predicted.low_s),
+            high: span(predicted.high_s),
         }
     }
 }

@@ -12,18 +12,12 @@ impl Core {
     /// `None` if there is none that a host could show. If several are live, it is the one that was
     /// shown before, or else the one that has run for longest.
     pub(super) fn tail(&mut self, ask: TailAsk) -> Option<(AttemptId, String)> {
-        let TailAsk {
-            task,
-            stream,
-            from,
-            ticket,
-        } = ask;
-        let before = match from {
+        let before = match ask.from {
             TailFrom::Byte(attempt, _) => Some(attempt),
             TailFrom::Start | TailFrom::Newest => None,
         };
-        let live = self.scheduler.live_attempts(task.job);
-        let live = live.filter(|live| live.attempt.task == task);
+        let live = self.scheduler.live_attempts(ask.task.job);
+        let live = live.filter(|live| live.attempt.task == ask.task);
         let best = live.max_by_key(|live| {
             let again = Some(live.attempt) == before;
             let ran = live.ran_by(self.now);
@@ -31,7 +25,7 @@ impl Core {
         })?;
 
         let (attempt, host) = (best.attempt, best.host);
-        let from = match from {
+        let from = match ask.from {
             TailFrom::Byte(shown, byte) if shown == attempt => Some(byte),
             TailFrom::Newest => None,
             TailFrom::Byte(..) | TailFrom::Start => Some(0),
@@ -39,11 +33,10 @@ impl Core {
 
         self.mail(host).tail.push(TailOrder {
             attempt,
-            stream,
+            stream: ask.stream,
             from,
-            ticket,
+            ticket: ask.ticket,
         });
-        let name = self.hosts.get(&host).map(|host| host.name.clone());
-        Some((attempt, name.unwrap_or_else(|| host.to_string())))
+        Some((attempt, self.host_name(host)))
     }
 }

@@ -7,7 +7,7 @@ use common::view::{ScalingView, StartView, WayView, WidthView};
 use common::{JobId, Ranks, Span, Time};
 use scheduler::event::Bag;
 use scheduler::policy::width::{WidthChoice, WidthOption};
-use scheduler::{Prediction, Together, WidthOffer};
+use scheduler::{Prediction, WidthOffer};
 
 use super::Core;
 use crate::store::{Awaited, StoreError, WaitPrediction};
@@ -29,21 +29,16 @@ impl Core {
 
     /// The width and progress of a job of several ranks; `None` for any other job.
     pub(super) fn width(&self, id: JobId) -> Option<WidthView> {
-        let Together {
-            width,
-            formed,
-            begun,
-            offer,
-            ..
-        } = self.scheduler.together(id, self.now)?;
-
+        let together = self.scheduler.together(id, self.now)?;
+        let width = together.width;
         let ranks = width.unwrap_or_default();
+
         let held = || WidthView {
             least: ranks,
             most: ranks,
             ranks: width,
-            formed,
-            begun,
+            formed: together.formed,
+            begun: together.begun,
             free: 0,
             hosts: ranks,
             behind: 0,
@@ -52,7 +47,7 @@ impl Core {
             chosen: None,
             why: None,
         };
-        Some(offer.map_or_else(held, |offer| WidthView {
+        Some(together.offer.map_or_else(held, |offer| WidthView {
             ranks: width,
             ..view_of(&offer, self.now)
         }))
@@ -163,43 +158,27 @@ impl Core {
         }
 
         let after = |time: Time| time.since(self.now);
-        let wait = after(start);
-        let low = after(low);
-        let high = after(high);
-        self.store.foretell(
-            id,
-            &WaitPrediction {
-                awaited: Awaited::Start,
-                at: self.now,
-                wait,
-                low,
-                high,
-            },
-        )
+        let prediction = WaitPrediction {
+            awaited: Awaited::Start,
+            at: self.now,
+            wait: after(start),
+            low: after(low),
+            high: after(high),
+        };
+        self.store.foretell(id, &prediction)
     }
 }
 
 /// Builds the view of a `WidthOffer`.
 fn view_of(offer: &WidthOffer, now: Time) -> WidthView {
-    let WidthOffer {
-        scaling,
-        runs,
-        least,
-        most,
-        free,
-        hosts,
-        behind,
-        ways,
-        choice,
-    } = offer;
-
+    let scaling = offer.scaling;
     let after = |seconds: f64| now + Span::from_secs_f64(seconds);
     let seen = |way: &WidthOption| WayView {
         hosts: way.hosts,
         start: after(way.wait_s),
         finish: scaling.map(|_| after(way.total_s())),
     };
-    let chosen = choice.map(|choice| {
+    let chosen = offer.choice.map(|choice| {
         let (hosts, wait_s) = match choice {
             WidthChoice::Start(hosts) => (hosts, 0.0),
             WidthChoice::Hold(held) => (held.hosts, held.left_s(now.secs())),
@@ -213,7 +192,10 @@ fn view_of(offer: &WidthOffer, now: Time) -> WidthView {
     });
 
     let why = match (scaling, chosen) {
-        (_, None) => Some(format!("it needs {least} hosts at once, and {hosts} that will do are there")),
+        (_, None) => Some(format!(
+            "it needs {} hosts at once, and {} that will do are there",
+            offer.least, offer.hosts
+        )),
         (None, _) => Some(
             "nothing is known of how long it takes on how many hosts: say so with --work and --parallelism, or let it run; \
              until then it takes the hosts that are free"
@@ -226,20 +208,22 @@ fn view_of(offer: &WidthOffer, now: Time) -> WidthView {
         work: Span::from_secs_f64(scaling.work_s),
         parallelism: scaling.speedup.parallelism(),
         sigma: scaling.speedup.sigma(),
-        runs: *runs as u64,
+        runs: offer.runs as u64,
     });
 
     WidthView {
-        least: *least,
-        most: *most,
+        least: offer.least,
+        most: offer.most,
         ranks: None,
         formed: None,
         begun: None,
-        free: *free,
-        hosts: *hosts,
-        behind: *behind,
+        free: offer.free,
+        hosts: offer.hosts,
+        behind: offer.behind,
         scaling,
-        ways: told(ways, chosen.map(|way| way.hosts)).map(seen).collect(),
+        ways: told(&offer.ways, chosen.map(|way| way.hosts))
+            .map(seen)
+            .collect(),
         chosen,
         why,
     }

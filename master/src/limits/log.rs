@@ -28,20 +28,13 @@ pub(crate) struct Attempted {
 
 impl Attempted {
     fn entry(self, at: Time, count: u32) -> AuditEntry {
-        let Self {
-            who,
-            what,
-            subject,
-            why,
-        } = self;
-
         AuditEntry {
             at,
-            who,
-            what,
-            subject,
+            who: self.who,
+            what: self.what,
+            subject: self.subject,
             allowed: false,
-            why,
+            why: self.why,
             count,
         }
     }

@@ -85,6 +85,7 @@ impl Response {
                 }
             }
         };
+
         tokio::time::timeout(self.patience, sent)
             .await
             .unwrap_or(Err(LinkError::Unread))

@@ -150,22 +150,13 @@ async fn answer(
         )));
     }
 
-    let Enrol {
-        token,
-        secret,
-        name,
-        wanted: kind,
-        versions,
-        ..
-    } = request;
-
     let redeeming = Redeeming {
         from: from.to_string(),
-        token,
-        secret,
-        name,
+        token: request.token,
+        secret: request.secret,
+        name: request.name,
         key_hash,
-        wanted: kind,
+        wanted: request.wanted,
         expires: state.authority.expiry(),
     };
     let redeemed = state.core.ask(PeerAsk::Redeem(redeeming)).await;
@@ -189,7 +180,7 @@ async fn answer(
         .map_err(|e| LinkError::BadIdentity(e.to_string()))?;
     let ca = state.authority.wanted(wanted).to_vec();
 
-    let takes = role == Role::Worker && versions.max >= UPDATE_VERSION;
+    let takes = role == Role::Worker && request.versions.max >= UPDATE_VERSION;
     let update_key: Option<UpdateKey> = if takes {
         state.core.ask(HostAsk::UpdateKey).await.map_err(stopped)?
     } else {

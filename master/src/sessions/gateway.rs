@@ -247,6 +247,7 @@ impl ConnectedGateway {
         ));
         let through = PeerLink::Through(link.clone());
         let admitted = cell.get_or_try_init(|| self.admit(shown, link)).await;
+
         let (code, why) = match admitted {
             Ok(session) => return Ok(Some(session)),
             Err(NotIn::Outside(code, why)) => (code, why),

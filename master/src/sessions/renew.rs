@@ -141,6 +141,7 @@ pub(super) async fn serve_expired(
             Err(error) => Err(error),
         }
     };
+
     tokio::time::timeout(LAST_CHANCE, last)
         .await
         .unwrap_or(Ok(()))

@@ -24,7 +24,7 @@ use crate::core::SessionId;
 use crate::locked;
 use crate::numbers;
 use crate::run::SessionContext;
-use crate::sources::{Chosen, SourceChoice, Sources};
+use crate::sources::{SourceChoice, Sources};
 
 /// The interval at which the book is told how far a transfer of the master's is.
 const LOOK: Duration = Duration::from_secs(1);
@@ -373,22 +373,15 @@ impl Wanted<'_> {
                 SourceChoice::Master => return SourceLook::Master,
                 SourceChoice::Wait(until) => return SourceLook::Wait(until),
                 SourceChoice::Host(chosen) => {
-                    let Chosen {
-                        host,
-                        key,
-                        addresses,
-                        ticket,
-                    } = *chosen;
-
-                    if inner.say(host, ToWorker::Serve(ticket)) {
+                    if inner.say(chosen.host, ToWorker::Serve(chosen.ticket)) {
                         return SourceLook::Host(PeerSource {
-                            addresses,
-                            key,
+                            addresses: chosen.addresses,
+                            key: chosen.key,
                             ticket: number,
                         });
                     }
                     // It does not read what it is told.
-                    inner.book.withdraw(host);
+                    inner.book.withdraw(chosen.host);
                 }
             }
         }

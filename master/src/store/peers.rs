@@ -160,31 +160,23 @@ impl Reader {
 impl Writer {
     /// Creates a token and returns it as lists show it.
     pub(crate) fn add_token(&mut self, new: &NewToken<'_>) -> Result<TokenView, StoreError> {
-        let NewToken {
-            secret_hash,
-            role,
-            name,
-            uses,
-            expires,
-            approval,
-            speaks_for,
-        } = *new;
-
+        let role = new.role.to_string();
+        let expires = micros(new.expires);
         let id = self.number(Numbered::Token)?;
         self.change(
             "INSERT INTO token (id, secret_hash, role, name, uses_left, expires, approval, speaks_for)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-            values![id, secret_hash, role.to_string(), name, uses, micros(expires), approval, speaks_for],
+            values![id, new.secret_hash, role, new.name, new.uses, expires, new.approval, new.speaks_for],
         )?;
 
         Ok(TokenView {
             id,
-            role,
-            name: name.to_owned(),
-            uses_left: uses,
-            expires,
+            role: new.role,
+            name: new.name.to_owned(),
+            uses_left: new.uses,
+            expires: new.expires,
             revoked: false,
-            speaks_for: speaks_for.map(str::to_owned),
+            speaks_for: new.speaks_for.map(str::to_owned),
         })
     }
 

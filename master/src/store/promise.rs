@@ -32,21 +32,12 @@ pub(crate) struct Promised {
 impl Promised {
     /// The promise as clients see it, in this state for this reason.
     pub(crate) fn status(&self, state: PromiseState, why: String) -> PromiseStatus {
-        let Promised {
-            made,
-            deadline,
-            finish,
-            probability,
-            probation,
-            ..
-        } = *self;
-
         PromiseStatus {
-            made,
-            deadline,
-            finish,
-            probability,
-            probation,
+            made: self.made,
+            deadline: self.deadline,
+            finish: self.finish,
+            probability: self.probability,
+            probation: self.probation,
             state,
             why,
         }

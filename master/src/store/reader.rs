@@ -310,12 +310,10 @@ impl Reader {
             let sql = "SELECT task, number, incarnation, host, start_why FROM attempt
                        WHERE job = $1 AND duplicate AND ended IS NULL ORDER BY task, number LIMIT $2";
             db.all(sql, values![job.0, most], |row| {
-                let number = row.get(1)?;
-                let incarnation = Incarnation(row.get(2)?);
                 let attempt = AttemptId {
                     task: TaskId::new(job, row.get(0)?),
-                    number,
-                    incarnation,
+                    number: row.get(1)?,
+                    incarnation: Incarnation(row.get(2)?),
                 };
                 Ok((attempt, HostId(row.get(3)?), row.get(4)?))
             })
@@ -478,6 +476,7 @@ pub(super) fn each_attempt(
         "SELECT task, number{columns} FROM attempt WHERE job = $1 AND (task, number) > ($2, $3) AND {filter}
          ORDER BY task, number LIMIT {ATTEMPTS}"
     );
+
     let mut last = (-1_i64, -1_i64);
     loop {
         let mut read = 0;

@@ -175,11 +175,10 @@ pub(super) fn restore(
          (SELECT MAX(n.number) FROM attempt n WHERE n.job = attempt.job AND n.task = attempt.task)";
     each_attempt(db, job, (columns, "verdict IS NOT NULL"), |row| {
         let number = row.get(1)?;
-        let incarnation = Incarnation(row.get(2)?);
         let attempt = AttemptId {
             task: TaskId::new(job, row.get(0)?),
             number,
-            incarnation,
+            incarnation: Incarnation(row.get(2)?),
         };
         let host = HostId(row.get(3)?);
 

@@ -104,16 +104,19 @@ impl Core {
             PeerAsk::Authenticate(id, key_hash, issued) => {
                 self.authenticate(id, key_hash, issued)?.into()
             }
-            PeerAsk::CreateToken(wish) => self.create_token(wish)?.into(),
-            PeerAsk::Tokens => self.tokens()?.into(),
+            PeerAsk::CreateToken(wish) => self.create_token(&wish)?.into(),
+            PeerAsk::Tokens => self.store.tokens()?.into(),
             PeerAsk::RevokeToken { by, id } => self.revoke_token(&by, id)?.into(),
-            PeerAsk::Redeem(redeeming) => self.redeem(redeeming)?.into(),
+            PeerAsk::Redeem(redeeming) => self.redeem(&redeeming)?.into(),
             PeerAsk::Renew(peer, key_hash, expires) => self.renew(&peer, key_hash, expires)?.into(),
-            PeerAsk::ExpiryOf(id) => self.expiry_of(id)?.into(),
+            PeerAsk::ExpiryOf(id) => self.store.expiry_of(id)?.into(),
             PeerAsk::Approve { by, name } => self.approve(&by, &name)?.into(),
             PeerAsk::Revoke { by, name } => self.revoke(&by, &name)?.into(),
             PeerAsk::Identities(names) => self.identities(&names)?.into(),
-            PeerAsk::Audit(entries) => self.audit_all(&entries)?.into(),
+            PeerAsk::Audit(entries) => entries
+                .iter()
+                .try_for_each(|entry| self.store.add_audit(entry))?
+                .into(),
         })
     }
 }

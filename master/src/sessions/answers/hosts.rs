@@ -202,6 +202,7 @@ impl Asker {
         if add.len() > MAX_LABELS {
             return Err(too_many());
         }
+
         let wanted = add.clone();
         let ask = HostAsk::Label { host, add, remove };
         let views = self.hosts_of(ask).await?;

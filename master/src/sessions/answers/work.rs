@@ -1,7 +1,7 @@
 //! The work of a job's tasks, for people: the command, its files and the rules, as submitted.
 
 use common::JobId;
-use common::job::{CommandSpec, Input, InputKind, JobSpec};
+use common::job::{Input, InputKind, JobSpec};
 use common::view::WorkView;
 use common::wire::client::Reply;
 
@@ -24,25 +24,19 @@ fn work(spec: &JobSpec) -> WorkView {
         return view;
     };
 
-    let CommandSpec {
-        argv,
-        env,
-        inputs,
-        outputs,
-        stdin,
-        checkpoint,
-        ..
-    } = command;
     let mut cut = 0;
-    view.command = shown(argv.iter().map(ToString::to_string), &mut cut);
+    view.command = shown(command.argv.iter().map(ToString::to_string), &mut cut);
     view.env = shown(
-        env.iter().map(|(name, value)| format!("{name}={value}")),
+        command
+            .env
+            .iter()
+            .map(|(name, value)| format!("{name}={value}")),
         &mut cut,
     );
-    view.inputs = shown(inputs.iter().map(name), &mut cut);
-    view.outputs = shown(outputs.iter().map(ToString::to_string), &mut cut);
-    view.stdin = stdin.as_ref().map(ToString::to_string);
-    view.checkpoint = *checkpoint;
+    view.inputs = shown(command.inputs.iter().map(name), &mut cut);
+    view.outputs = shown(command.outputs.iter().map(ToString::to_string), &mut cut);
+    view.stdin = command.stdin.as_ref().map(ToString::to_string);
+    view.checkpoint = command.checkpoint;
     view.cut = cut;
     view
 }
