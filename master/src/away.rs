@@ -5,7 +5,7 @@ use common::{Span, Time};
 
 use crate::clock::Clock;
 use crate::core::note_of;
-use crate::store::{StoreError, Writer};
+use crate::store::{StoreResult, Writer};
 
 /// The uncertainty of the last time noted as up: twice the period of the notes, for a machine that
 /// was asleep when one was due.
@@ -24,7 +24,7 @@ pub(crate) struct Away {
 
 impl Away {
     /// Reads the last time at which the master was up.
-    pub(crate) fn read(store: &Writer, clock: Clock, grace: Span) -> Result<Self, StoreError> {
+    pub(crate) fn read(store: &Writer, clock: Clock, grace: Span) -> StoreResult<Self> {
         let since = store.note("up")?.and_then(note_of);
         Ok(Self {
             since,

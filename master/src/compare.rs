@@ -22,7 +22,7 @@ use uuid::Uuid;
 use crate::content_place::HeldContent;
 use crate::core::ask::{JobAsk, UpkeepAsk};
 use crate::run::SessionContext;
-use crate::store::{AttemptResult, Reader, StoreError};
+use crate::store::{AttemptResult, Reader, StoreResult};
 
 /// The bytes of the longest word. A longer one is compared in pieces of this length, byte by byte.
 const LONGEST_WORD: usize = 4_096;
@@ -54,7 +54,7 @@ struct ComparedResults {
 }
 
 impl ComparedResults {
-    fn read(reader: &Reader, attempt: AttemptId, with: &[AttemptId]) -> Result<Self, StoreError> {
+    fn read(reader: &Reader, attempt: AttemptId, with: &[AttemptId]) -> StoreResult<Self> {
         let Some(mine) = reader.result_of(attempt)? else {
             return Ok(Self::default());
         };

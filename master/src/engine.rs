@@ -28,7 +28,7 @@ pub use crate::core::ask::{
 };
 use crate::core::{Around, Core, Outbox, SessionId, check_spec, greeted, with_its_content};
 use crate::laws::SafetyRules;
-use crate::store::{AttemptResult, Reader, StoreError, Writer};
+use crate::store::{AttemptResult, Reader, StoreError, StoreResult, Writer};
 pub use crate::store::{
     LEASE_TABLES, SimulatedAnswer, SimulatedDatabase, SimulatedFault, SimulatedStatement,
     SimulatedValue,
@@ -148,7 +148,7 @@ impl Engine {
     ///
     /// # Errors
     /// If the store fails; the master ends then, as after every error of the store.
-    pub fn look_at_clock(&mut self, now: Time) -> Result<(), StoreError> {
+    pub fn look_at_clock(&mut self, now: Time) -> StoreResult<()> {
         self.core.look_at_clock(now)
     }
 
@@ -161,7 +161,7 @@ impl Engine {
     ///
     /// # Errors
     /// If the store fails.
-    pub fn finish_group(&mut self) -> Result<(), StoreError> {
+    pub fn finish_group(&mut self) -> StoreResult<()> {
         self.core.do_what_is_due()?;
         self.core.finish_group()
     }
@@ -205,7 +205,7 @@ impl Engine {
     ///
     /// # Errors
     /// If the store fails.
-    pub fn ask(&mut self, ticket: u64, ask: impl Into<Ask>) -> Result<(), StoreError> {
+    pub fn ask(&mut self, ticket: u64, ask: impl Into<Ask>) -> StoreResult<()> {
         let ask = ask.into();
         let (tell, told) = oneshot::channel();
         self.asked.push((ticket, told));
@@ -232,7 +232,7 @@ impl Engine {
     ///
     /// # Errors
     /// If the store fails.
-    pub fn look(&mut self, ask: impl Into<Ask>) -> Result<CoreReply, StoreError> {
+    pub fn look(&mut self, ask: impl Into<Ask>) -> StoreResult<CoreReply> {
         self.core.handle(ask)
     }
 
@@ -247,7 +247,7 @@ impl Engine {
         name: &str,
         session: u64,
         hello: ToMaster,
-    ) -> Result<Result<(), Refusal>, StoreError> {
+    ) -> StoreResult<Result<(), Refusal>> {
         let (outbox, inbox) = Outbox::loose();
         let connected = match greeted(
             hello,
@@ -274,7 +274,7 @@ impl Engine {
         host: HostId,
         session: u64,
         message: ToMaster,
-    ) -> Result<Result<(), String>, StoreError> {
+    ) -> StoreResult<Result<(), String>> {
         if let Err(what) = with_its_content(&message, |blob| self.contents.has(blob)) {
             return Ok(Err(what));
         }
@@ -286,12 +286,7 @@ impl Engine {
     ///
     /// # Errors
     /// If the store fails.
-    pub fn disconnected(
-        &mut self,
-        host: HostId,
-        session: u64,
-        how: Parting,
-    ) -> Result<(), StoreError> {
+    pub fn disconnected(&mut self, host: HostId, session: u64, how: Parting) -> StoreResult<()> {
         self.outboxes.remove(&session);
         let ended = HostAsk::Disconnected(host, SessionId(session), how);
         self.core.consider(ended.into(), None)
@@ -301,7 +296,7 @@ impl Engine {
     ///
     /// # Errors
     /// If the store fails.
-    pub fn finish(&mut self) -> Result<(), StoreError> {
+    pub fn finish(&mut self) -> StoreResult<()> {
         self.core.finish()
     }
 
@@ -319,7 +314,7 @@ impl Engine {
     ///
     /// # Errors
     /// If the store fails.
-    pub fn unused_is_right(&self) -> Result<bool, StoreError> {
+    pub fn unused_is_right(&self) -> StoreResult<bool> {
         self.core.unused_is_right()
     }
 
@@ -327,7 +322,7 @@ impl Engine {
     ///
     /// # Errors
     /// If the store fails.
-    pub fn job_of(&self, request: RequestId) -> Result<Option<JobId>, StoreError> {
+    pub fn job_of(&self, request: RequestId) -> StoreResult<Option<JobId>> {
         self.core.job_of(request)
     }
 
@@ -335,7 +330,7 @@ impl Engine {
     ///
     /// # Errors
     /// If the store fails.
-    pub fn record_of(&self, job: JobId) -> Result<Option<JobRecord>, StoreError> {
+    pub fn record_of(&self, job: JobId) -> StoreResult<Option<JobRecord>> {
         let Some(restored) = self.core.stored(job)? else {
             return Ok(None);
         };
@@ -346,16 +341,15 @@ impl Engine {
             }
         })?;
 
-        let record =
-            |(attempt, host, result): (AttemptId, HostId, Result<Option<_>, StoreError>)| {
-                let AttemptResult { stdout, files, .. } = result?.unwrap_or_default();
-                Ok::<_, StoreError>(ResultRecord {
-                    attempt,
-                    host,
-                    stdout,
-                    files,
-                })
-            };
+        let record = |(attempt, host, result): (AttemptId, HostId, StoreResult<Option<_>>)| {
+            let AttemptResult { stdout, files, .. } = result?.unwrap_or_default();
+            Ok::<_, StoreError>(ResultRecord {
+                attempt,
+                host,
+                stdout,
+                files,
+            })
+        };
 
         let results = results.into_iter().map(record).collect::<Result<_, _>>()?;
         let progress = restored.progress;

@@ -37,7 +37,7 @@ pub use laws::SafetyRules;
 pub use limits::Limits;
 pub use numbers::{METRICS, Metric, MetricKind};
 pub use run::{rotate_ca, run};
-pub use store::{DatabaseHealth, DatabaseSight, PgError, StoreError};
+pub use store::{DatabaseHealth, DatabaseSight, PgError, StoreError, StoreResult};
 pub use transfer::{Moved, StoreMove, transfer};
 pub use whole::Lost;
 

@@ -18,7 +18,7 @@ use link::{LinkError, files};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
-use crate::{StoreError, locked};
+use crate::{StoreError, StoreResult, locked};
 use disk::{Disk, DiskUse, FreeBytes};
 
 pub(crate) use disk::look_at_reserve;
@@ -43,7 +43,7 @@ const BESIDE: u64 = 1 << 20;
 /// # Errors
 /// Returns `StoreError::Full` if the disk is full. An attempt that fails for another reason is
 /// ignored: the real one will report it.
-pub(crate) fn look_for_room(home: &Path) -> Result<(), StoreError> {
+pub(crate) fn look_for_room(home: &Path) -> StoreResult<()> {
     if is_full(home) {
         let dir = home.to_owned();
         Err(StoreError::Full {
@@ -57,7 +57,7 @@ pub(crate) fn look_for_room(home: &Path) -> Result<(), StoreError> {
 
 /// Checks like [`look_for_room`], but accepts a full disk if a master runs, since that one has made
 /// the files.
-pub(crate) fn look_for_room_beside(home: &Path) -> Result<(), StoreError> {
+pub(crate) fn look_for_room_beside(home: &Path) -> StoreResult<()> {
     look_for_room(home).or_else(|full| if runs(home) { Ok(()) } else { Err(full) })
 }
 

@@ -9,7 +9,7 @@ use common::{IdSet, JobId, JobSpec};
 use scheduler::Event;
 
 use super::Core;
-use crate::store::{Awaited, StoreError};
+use crate::store::{Awaited, StoreResult};
 
 impl Core {
     /// Makes failed and cancelled tasks of a job wait again, and returns their number; or refuses that
@@ -19,7 +19,7 @@ impl Core {
         job: JobId,
         tasks: &IdSet,
         only_failed: bool,
-    ) -> Result<Result<u64, Refusal>, StoreError> {
+    ) -> StoreResult<Result<u64, Refusal>> {
         let again = |spec: &JobSpec, mut failed: IdSet, cancelled: &IdSet| {
             if !only_failed {
                 failed.union_with(cancelled);
@@ -65,7 +65,7 @@ impl Core {
 
     /// Withdraws what was foretold of the job's end, if it has no outcome yet: that was not for tasks which
     /// are done again.
-    fn withdraw_end(&mut self, job: JobId) -> Result<(), StoreError> {
+    fn withdraw_end(&mut self, job: JobId) -> StoreResult<()> {
         match self.jobs.get(&job) {
             Some(live) if live.foretold => self.store.withdraw(job, Awaited::Finish),
             _ => Ok(()),
@@ -79,7 +79,7 @@ impl Core {
         job: JobId,
         tasks: &IdSet,
         gone: &[BlobHash],
-    ) -> Result<Result<u64, Refusal>, StoreError> {
+    ) -> StoreResult<Result<u64, Refusal>> {
         if tasks.is_empty() {
             return Ok(Ok(0));
         }
@@ -101,7 +101,7 @@ impl Core {
 
     /// The refusal of tasks of a settled job that are to run again, if its user has as many unsettled
     /// jobs, or bytes of specs, as the limits allow.
-    pub(super) fn no_room_again(&self, job: JobId) -> Result<Option<Refusal>, StoreError> {
+    pub(super) fn no_room_again(&self, job: JobId) -> StoreResult<Option<Refusal>> {
         if self.scheduler.job_state(job).is_some() {
             return Ok(None);
         }
@@ -114,7 +114,7 @@ impl Core {
         &mut self,
         job: JobId,
         removed: Vec<(u32, u32)>,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         if removed.is_empty() {
             return Ok(());
         }

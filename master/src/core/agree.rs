@@ -10,15 +10,11 @@ use scheduler::Event;
 
 use super::Core;
 use crate::compare::Comparison;
-use crate::store::StoreError;
+use crate::store::StoreResult;
 
 impl Core {
     /// Compares the result of `attempt` with those in `with`, as the scheduler asks.
-    pub(super) fn on_compare(
-        &mut self,
-        attempt: AttemptId,
-        with: &[AttemptId],
-    ) -> Result<(), StoreError> {
+    pub(super) fn on_compare(&mut self, attempt: AttemptId, with: &[AttemptId]) -> StoreResult<()> {
         let Some(job) = self.jobs.get(&attempt.task.job) else {
             return Ok(());
         };
@@ -48,11 +44,7 @@ impl Core {
 
     /// The numbers of those attempts in `with` that have left the same as `attempt`, byte by byte. Where
     /// nothing is left any more there is nothing to agree with.
-    fn equal_results(
-        &self,
-        attempt: AttemptId,
-        with: &[AttemptId],
-    ) -> Result<Vec<u32>, StoreError> {
+    fn equal_results(&self, attempt: AttemptId, with: &[AttemptId]) -> StoreResult<Vec<u32>> {
         let Some(mine) = self.store.result_of(attempt)? else {
             return Ok(Vec::new());
         };
@@ -91,11 +83,7 @@ impl Core {
     }
 
     /// Takes the verdict of the user's program on a result; false if no comparison waits for it.
-    pub(super) fn judge(
-        &mut self,
-        attempt: AttemptId,
-        agrees: Vec<u32>,
-    ) -> Result<bool, StoreError> {
+    pub(super) fn judge(&mut self, attempt: AttemptId, agrees: Vec<u32>) -> StoreResult<bool> {
         let of_task = self.undecided.get_mut(&attempt.task);
         let waited = of_task.is_some_and(|of| of.remove(&attempt).is_some());
         if waited {
@@ -106,7 +94,7 @@ impl Core {
 
     /// Tells the scheduler of each host whose party has changed. A host without an owner is a party
     /// of its own.
-    pub(super) fn tell_standings(&mut self) -> Result<(), StoreError> {
+    pub(super) fn tell_standings(&mut self) -> StoreResult<()> {
         let mut first = BTreeMap::new();
         let mut standings = Vec::new();
         for (id, host) in &mut self.hosts {
@@ -129,7 +117,7 @@ impl Core {
     }
 
     /// Sets or clears the owner of a host.
-    pub(super) fn own(&mut self, id: HostId, owner: Option<String>) -> Result<(), StoreError> {
+    pub(super) fn own(&mut self, id: HostId, owner: Option<String>) -> StoreResult<()> {
         let Some(host) = self.hosts.get_mut(&id) else {
             return Ok(());
         };
@@ -141,11 +129,7 @@ impl Core {
 
     /// Tells the scheduler which other results agree with that of `attempt`, as found outside the
     /// core.
-    pub(super) fn on_compared(
-        &mut self,
-        attempt: AttemptId,
-        agrees: Vec<u32>,
-    ) -> Result<(), StoreError> {
+    pub(super) fn on_compared(&mut self, attempt: AttemptId, agrees: Vec<u32>) -> StoreResult<()> {
         self.step(Event::ResultCompared { attempt, agrees })
     }
 }

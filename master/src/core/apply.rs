@@ -13,7 +13,7 @@ use super::events::short;
 use super::hosts::Delivered;
 use super::{Core, HostMail};
 use crate::numbers;
-use crate::store::{Awaited, NewAttempt, StoreError};
+use crate::store::{Awaited, NewAttempt, StoreResult};
 
 /// Counts settled tasks for the metrics.
 fn tasks_settled(state: TaskState, count: u64) {
@@ -51,7 +51,7 @@ impl Core {
         &mut self,
         effect: Effect,
         delivered: Option<&Delivered>,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         match effect {
             Effect::JobAdmitted { job } => tracing::info!(%job, "admitted"),
             Effect::Promised { job, offer } => return self.on_promised(job, offer),
@@ -152,7 +152,7 @@ impl Core {
         host: HostId,
         attempt: AttemptId,
         by: Option<TaskId>,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         self.mail(host).hold.push((attempt, true));
         let Some(by) = by else { return Ok(()) };
         tracing::info!(%attempt, %host, %by, "frozen to make room");
@@ -167,7 +167,7 @@ impl Core {
         limit: Option<Span>,
         report_every: Option<Span>,
         why: &StartReason,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let duplicate = why.is_duplicate();
         let learned = limit.filter(|limit| self.learned_limit(attempt.task.job, *limit));
         let why = learned.map_or_else(
@@ -271,7 +271,7 @@ impl Core {
         attempt: AttemptId,
         why: &EndReason,
         is_stored_next: bool,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let state = self.state_after(attempt, why);
         tracing::debug!(%attempt, %host, %why, "ended");
         self.note_ended(attempt);
@@ -320,7 +320,7 @@ impl Core {
             spent,
         }: &Delivered,
         verdict: Verdict,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let attempt = completion.attempt;
         if verdict == Verdict::Taken {
             // The attempt may have been given up as lost: its late result counts.
@@ -344,7 +344,7 @@ impl Core {
         task: common::TaskId,
         settled: &Settled,
         delivered: Option<&Delivered>,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         self.changed.0 = true;
         self.nothing_undecided(task);
         if self.saves(task.job) {
@@ -383,12 +383,7 @@ impl Core {
         )
     }
 
-    fn on_cancelled(
-        &mut self,
-        job: JobId,
-        tasks: &IdSet,
-        why: CancelReason,
-    ) -> Result<(), StoreError> {
+    fn on_cancelled(&mut self, job: JobId, tasks: &IdSet, why: CancelReason) -> StoreResult<()> {
         self.changed.0 = true;
         tracing::info!(%job, tasks = tasks.len(), %why, "cancelled");
         tasks_settled(TaskState::Cancelled, tasks.len());
@@ -414,7 +409,7 @@ impl Core {
         self.store.settle(job, tasks, TaskState::Cancelled, &why)
     }
 
-    fn on_job_settled(&mut self, job: JobId, state: JobState) -> Result<(), StoreError> {
+    fn on_job_settled(&mut self, job: JobId, state: JobState) -> StoreResult<()> {
         tracing::info!(%job, %state, "settled");
         self.note_event(GridEvent::JobSettled { job, state });
         metrics::counter!(numbers::SETTLED, "state" => state.to_string()).increment(1);
@@ -443,7 +438,7 @@ impl Core {
         Ok(())
     }
 
-    fn on_job_refused(&mut self, job: JobId, why: &str) -> Result<(), StoreError> {
+    fn on_job_refused(&mut self, job: JobId, why: &str) -> StoreResult<()> {
         if let Some(entry) = self.jobs.get_mut(&job) {
             entry.view.reason = Some(why.to_owned());
         }

@@ -26,7 +26,7 @@ use super::{
     SubmitReply,
 };
 use crate::numbers::GridNumbers;
-use crate::store::{PeerStatus, Redeemed, StoreError};
+use crate::store::{PeerStatus, Redeemed, StoreResult};
 
 pub use hosts::HostAsk;
 pub use jobs::{JobAsk, Submitting, TailAsk};
@@ -173,7 +173,7 @@ impl Core {
     ///
     /// # Errors
     /// If the store fails; the core ends then.
-    pub(crate) fn handle(&mut self, ask: impl Into<Ask>) -> Result<CoreReply, StoreError> {
+    pub(crate) fn handle(&mut self, ask: impl Into<Ask>) -> StoreResult<CoreReply> {
         match ask.into() {
             Ask::Job(ask) => self.handle_job(ask),
             Ask::Host(ask) => self.handle_host(ask),

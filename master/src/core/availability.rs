@@ -6,7 +6,7 @@ use common::wire::worker::MAX_STRETCHES;
 use common::{HostId, Span, Time};
 
 use super::{Core, SessionId};
-use crate::store::StoreError;
+use crate::store::StoreResult;
 
 /// The time ahead of now up to which an interval may end: a later end comes from a wrong clock.
 const AHEAD: Span = Span::from_secs(3_600);
@@ -25,7 +25,7 @@ impl Core {
         session: SessionId,
         last: u64,
         stretches: &[AvailabilityInterval],
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         if !self.is_current(host, session) {
             return Ok(());
         }
@@ -53,7 +53,7 @@ impl Core {
     }
 
     /// Removes a host's records that are older than the retention.
-    pub(super) fn trim_availability(&mut self, host: HostId) -> Result<(), StoreError> {
+    pub(super) fn trim_availability(&mut self, host: HostId) -> StoreResult<()> {
         let oldest = match self.availability_kept {
             _ if !self.believes_clock() => Time(0),
             Some(span) => self.now - span,

@@ -7,7 +7,7 @@ use common::{AttemptId, Completion, HostId, Span};
 use scheduler::Event;
 
 use super::Core;
-use crate::store::StoreError;
+use crate::store::StoreResult;
 
 /// The slack for differing clocks and for processor time counted in ticks: this span plus one part
 /// in `SLACK_PART` of the time is believed.
@@ -62,11 +62,7 @@ pub(super) fn used(host: HostId, outcome: &Outcome, spent: Spent) -> Option<Even
 impl Core {
     /// Returns the believed part of a host's claim for its own attempt. Audits the host's first
     /// claim beyond that.
-    pub(super) fn believed(
-        &mut self,
-        host: HostId,
-        claimed: Spent,
-    ) -> Result<BelievedClaim, StoreError> {
+    pub(super) fn believed(&mut self, host: HostId, claimed: Spent) -> StoreResult<BelievedClaim> {
         let Some((assigned, ended)) = self.store.assigned(claimed.attempt, host)? else {
             // Nothing counts of an attempt that the host was not given.
             let nothing = Spent {
@@ -126,7 +122,7 @@ impl Core {
         &mut self,
         host: HostId,
         completion: &mut Completion,
-    ) -> Result<Spent, StoreError> {
+    ) -> StoreResult<Spent> {
         let BelievedClaim { possible, spent } = self.believed(host, Spent::of(completion))?;
         completion.ran = possible.ran;
         completion.suspended = possible.suspended;

@@ -10,7 +10,7 @@ use common::job::{Input, InputSource};
 use common::{AttemptId, BlobRef, HostId, IdSet, JobId, Span, Time};
 
 use super::Core;
-use crate::store::{LiveObject, ObjectName, StoreError, UnusedBytes};
+use crate::store::{LiveObject, ObjectName, StoreResult, UnusedBytes};
 
 /// The longest time between the begin of an upload and the note that it is there. What the storage
 /// has for longer, and no note of, is taken for left over (`sweep`).
@@ -31,7 +31,7 @@ pub enum ContentNeed {
 
 impl Core {
     /// Notes that `user` has uploaded this content.
-    pub(super) fn content_came(&mut self, user: &str, blob: BlobRef) -> Result<(), StoreError> {
+    pub(super) fn content_came(&mut self, user: &str, blob: BlobRef) -> StoreResult<()> {
         let unused = self.store.content_came(user, blob, self.now)?;
         if unused > 0 {
             self.add_to_unused([(user.to_owned(), unused)].into());
@@ -45,13 +45,13 @@ impl Core {
     }
 
     /// Whether what is counted as unused, which is kept by differences, is what the store has.
-    pub(crate) fn unused_is_right(&self) -> Result<bool, StoreError> {
+    pub(crate) fn unused_is_right(&self) -> StoreResult<bool> {
         let counted = self.unused.iter().filter(|(_, bytes)| **bytes > 0);
         Ok(counted.eq(&self.store.unused_content()?))
     }
 
     /// Marks the content of a user's new job as needed, so that it no longer counts as unused by that user.
-    pub(super) fn content_needed(&mut self, job: JobId, user: &str) -> Result<(), StoreError> {
+    pub(super) fn content_needed(&mut self, job: JobId, user: &str) -> StoreResult<()> {
         let bytes = self.store.content_is_needed(job, user)?;
         self.take_off_unused([(user.to_owned(), bytes)].into());
         Ok(())
@@ -86,7 +86,7 @@ impl Core {
         blob: BlobRef,
         generation: i64,
         begun: Time,
-    ) -> Result<bool, StoreError> {
+    ) -> StoreResult<bool> {
         let Some(objects) = self.objects.clone() else {
             return Ok(false);
         };
@@ -117,7 +117,7 @@ impl Core {
     }
 
     /// Notes that somebody counts on content of the bucket. False if it is not there.
-    pub(super) fn content_counts(&mut self, hash: &BlobHash) -> Result<bool, StoreError> {
+    pub(super) fn content_counts(&mut self, hash: &BlobHash) -> StoreResult<bool> {
         let counts = self
             .objects
             .as_ref()
@@ -129,7 +129,7 @@ impl Core {
     }
 
     /// Condemns the object with this content, if there is one in a bucket.
-    pub(super) fn condemn(&mut self, hash: &BlobHash) -> Result<(), StoreError> {
+    pub(super) fn condemn(&mut self, hash: &BlobHash) -> StoreResult<()> {
         let live = self.objects.as_ref().and_then(|objects| objects.get(hash));
         match live {
             Some(live) => self.content_lost(ObjectName {
@@ -141,7 +141,7 @@ impl Core {
     }
 
     /// Condemns an object of the bucket that counts no more.
-    pub(super) fn content_lost(&mut self, name: ObjectName) -> Result<(), StoreError> {
+    pub(super) fn content_lost(&mut self, name: ObjectName) -> StoreResult<()> {
         let Some(objects) = &self.objects else {
             return Ok(());
         };
@@ -155,7 +155,7 @@ impl Core {
     }
 
     /// Condemns the objects `names` of the bucket that the store does not know.
-    pub(super) fn condemn_unknown(&mut self, names: &[ObjectName]) -> Result<(), StoreError> {
+    pub(super) fn condemn_unknown(&mut self, names: &[ObjectName]) -> StoreResult<()> {
         let now = self.now;
         names
             .iter()
@@ -170,7 +170,7 @@ impl Core {
     }
 
     /// Does the sweeps that have waited for the commit of the group before this one.
-    pub(super) fn sweep_waiting(&mut self) -> Result<(), StoreError> {
+    pub(super) fn sweep_waiting(&mut self) -> StoreResult<()> {
         for (old, tell) in std::mem::take(&mut self.sweeps) {
             let bytes = self.sweep(&old)?;
             self.replies.extend(tell.map(|tell| (tell, bytes.into())));
@@ -180,7 +180,7 @@ impl Core {
 
     /// Removes the blobs of these that no job needs and that were not used since the given time,
     /// and returns their bytes.
-    pub(super) fn sweep(&mut self, old: &[OldBlob]) -> Result<u64, StoreError> {
+    pub(super) fn sweep(&mut self, old: &[OldBlob]) -> StoreResult<u64> {
         // A master that was taken over must not remove what the new one counts on. From a bucket it
         // removes nothing but in a group, which then fails.
         if self.objects.is_none() {
@@ -222,11 +222,7 @@ impl Core {
 
     /// Forgets uploads of this content made more than `grace` ago that no job of the sender needs: the sender
     /// must then upload the content again.
-    pub(super) fn trim_content_of(
-        &mut self,
-        grace: Span,
-        old: &[BlobHash],
-    ) -> Result<(), StoreError> {
+    pub(super) fn trim_content_of(&mut self, grace: Span, old: &[BlobHash]) -> StoreResult<()> {
         let counted = self.store.trim_content_of(old, self.now - grace)?;
         self.take_off_unused(counted);
         Ok(())
@@ -234,7 +230,7 @@ impl Core {
 
     /// Whether the host needs this content for one of its attempts: as an input, or for the
     /// checkpoint that the attempt starts from.
-    pub(super) fn needs_of(&self, host: HostId, hash: BlobHash) -> Result<ContentNeed, StoreError> {
+    pub(super) fn needs_of(&self, host: HostId, hash: BlobHash) -> StoreResult<ContentNeed> {
         if self.is_offered(host, &hash) {
             return Ok(ContentNeed::This);
         }

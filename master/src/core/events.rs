@@ -12,7 +12,7 @@ use super::Core;
 use super::hosts::Delivered;
 use super::retention::DAY;
 use crate::Config;
-use crate::store::StoreError;
+use crate::store::StoreResult;
 
 /// The most bytes of a reason in an event; a worker may report longer ones.
 const MAX_WHY: usize = 500;
@@ -97,7 +97,7 @@ impl Core {
         &mut self,
         attempt: AttemptId,
         delivered: Option<&Delivered>,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let just_now = delivered.is_some_and(|of| of.completion.attempt == attempt);
         let host = match self.events.speaker.filter(|_| just_now) {
             Some(host) => Some(host),
@@ -175,14 +175,14 @@ impl Core {
     }
 
     /// Stores the events of the present group.
-    pub(super) fn write_events(&mut self) -> Result<(), StoreError> {
+    pub(super) fn write_events(&mut self) -> StoreResult<()> {
         let noted = std::mem::take(&mut self.events.noted);
         self.store.add_events(self.now, &noted)
     }
 
     /// Removes a portion of the events that are old, or too many. Returns whether there may be
     /// more. While the clock is in doubt only their number counts.
-    pub(super) fn trim_events(&mut self) -> Result<bool, StoreError> {
+    pub(super) fn trim_events(&mut self) -> StoreResult<bool> {
         let then = if self.believes_clock() {
             self.now - self.events.kept_for
         } else {

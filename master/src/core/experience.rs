@@ -7,7 +7,7 @@ use scheduler::experience::Told;
 use scheduler::{Event, Experience};
 
 use super::Core;
-use crate::store::StoreError;
+use crate::store::StoreResult;
 
 /// The key of the experience in the store.
 const KEY: &str = "experience";
@@ -26,7 +26,7 @@ pub(super) struct Notebook {
 impl Core {
     /// Gives the scheduler the stored `Experience`. A record of another version that cannot be
     /// decoded is skipped, and learned anew.
-    pub(super) fn recall_experience(&mut self) -> Result<(), StoreError> {
+    pub(super) fn recall_experience(&mut self) -> StoreResult<()> {
         let Some(bytes) = self.store.note(KEY)? else {
             return Ok(());
         };
@@ -45,7 +45,7 @@ impl Core {
     }
 
     /// Writes the experience if it is due and the last write is at least `WRITE_EVERY` ago.
-    pub(crate) fn write_experience_if_due(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn write_experience_if_due(&mut self) -> StoreResult<()> {
         let soon = self.now.since(self.notebook.written) < WRITE_EVERY;
         if self.notebook.due && !soon {
             self.write_experience()
@@ -55,7 +55,7 @@ impl Core {
     }
 
     /// Writes the experience to the store.
-    pub(super) fn write_experience(&mut self) -> Result<(), StoreError> {
+    pub(super) fn write_experience(&mut self) -> StoreResult<()> {
         self.notebook = Notebook {
             written: self.now,
             due: false,
@@ -90,7 +90,7 @@ fn joined(mut bytes: Vec<u8>, told: Option<Vec<u8>>) -> Result<Experience, BadFr
 
 impl Core {
     /// Records the present time as the last at which the master was up.
-    pub(super) fn note_up(&mut self) -> Result<(), StoreError> {
+    pub(super) fn note_up(&mut self) -> StoreResult<()> {
         let now = self.now.0.to_le_bytes();
         self.store.set_meta("up", &now)
     }

@@ -8,7 +8,7 @@ use common::{BlobRef, HostId, Span};
 use scheduler::Event;
 
 use super::{Connected, Core, Outbox, SessionId};
-use crate::store::StoreError;
+use crate::store::StoreResult;
 
 /// The most slots that a greeting may name: more than the command line takes, so that a larger
 /// number is a mistake or hostile.
@@ -117,7 +117,7 @@ impl Core {
         host: HostId,
         session: SessionId,
         message: ToMaster,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         match message {
             ToMaster::Hello { .. } | ToMaster::Checkpoint { .. } => Ok(()),
             ToMaster::Heartbeat { status, held } => {

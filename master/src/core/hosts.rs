@@ -20,7 +20,7 @@ use super::ask::HostNames;
 use super::claims::used;
 use super::{Core, HostMail, Outbox};
 use crate::numbers::GridNumbers;
-use crate::store::{Attendance, RestoredHost, StoreError};
+use crate::store::{Attendance, RestoredHost, StoreResult};
 
 /// Why a host that was revoked takes no tasks.
 pub(super) const REVOKED: &str = "its identity was revoked";
@@ -197,7 +197,7 @@ fn waits_for_approval(name: &str) -> String {
 }
 
 impl Core {
-    pub(super) fn restore_host(&mut self, restored: RestoredHost) -> Result<(), StoreError> {
+    pub(super) fn restore_host(&mut self, restored: RestoredHost) -> StoreResult<()> {
         let RestoredHost { id, draining, .. } = restored;
         let known = restored.facts.as_ref().map(|facts| Event::HostKnown {
             host: id,
@@ -246,7 +246,7 @@ impl Core {
     }
 
     /// Opens a session for a worker that said hello. An earlier session of the same host ends.
-    pub(super) fn on_connected(&mut self, connected: Connected) -> Result<(), StoreError> {
+    pub(super) fn on_connected(&mut self, connected: Connected) -> StoreResult<()> {
         if self.is_revoked(connected.host) {
             return Ok(());
         }
@@ -324,7 +324,7 @@ impl Core {
     }
 
     /// Tells the scheduler what a host offers, where its facts are known.
-    fn tell_offers(&mut self, id: HostId) -> Result<(), StoreError> {
+    fn tell_offers(&mut self, id: HostId) -> StoreResult<()> {
         let Some(host) = self.hosts.get(&id) else {
             return Ok(());
         };
@@ -359,7 +359,7 @@ impl Core {
         id: HostId,
         add: Vec<Label>,
         remove: &[Label],
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let Some(host) = self.hosts.get(&id) else {
             return Ok(());
         };
@@ -387,7 +387,7 @@ impl Core {
         id: HostId,
         session: SessionId,
         run: Uuid,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let Some(host) = self
             .hosts
             .get_mut(&id)
@@ -418,7 +418,7 @@ impl Core {
         id: HostId,
         session: SessionId,
         how: Parting,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let current = self.is_current(id, session);
 
         match self.hosts.get_mut(&id) {
@@ -434,7 +434,7 @@ impl Core {
     }
 
     /// Handles the last message of a worker that shuts down in order.
-    pub(super) fn on_leaving(&mut self, id: HostId, session: SessionId) -> Result<(), StoreError> {
+    pub(super) fn on_leaving(&mut self, id: HostId, session: SessionId) -> StoreResult<()> {
         if self.is_current(id, session) {
             self.attend(id, Attendance::Left)?;
         }
@@ -442,7 +442,7 @@ impl Core {
     }
 
     /// Notes and stores whether a host is expected back.
-    fn attend(&mut self, id: HostId, attendance: Attendance) -> Result<(), StoreError> {
+    fn attend(&mut self, id: HostId, attendance: Attendance) -> StoreResult<()> {
         match self.hosts.get_mut(&id) {
             Some(host) if host.attendance != attendance => {
                 host.attendance = attendance;
@@ -459,7 +459,7 @@ impl Core {
         host: HostId,
         session: SessionId,
         event: Event,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         if !self.is_current(host, session) {
             return Ok(());
         }
@@ -484,7 +484,7 @@ impl Core {
 
     /// Shuts out a revoked host: its attempts are to run elsewhere, and its messages no longer
     /// count.
-    pub(super) fn on_revoked(&mut self, id: HostId) -> Result<(), StoreError> {
+    pub(super) fn on_revoked(&mut self, id: HostId) -> StoreResult<()> {
         // Its session stays until the revoking session closes the connection, with the reason.
         if let Some(host) = self.hosts.get_mut(&id) {
             host.identity = IdentityState::Revoked;
@@ -506,7 +506,7 @@ impl Core {
         session: SessionId,
         status: Status,
         held: Vec<HeldAttempt>,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         if !self.is_current(host, session) {
             return Ok(());
         }
@@ -530,7 +530,7 @@ impl Core {
         session: SessionId,
         held: &[HeldAttempt],
         event: Event,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         self.on_event(host, session, event)?;
         if self.is_current(host, session) {
             self.note_phases(host, held);
@@ -540,11 +540,7 @@ impl Core {
 
     /// Takes a `Delivery` from any session of the host. Its completion is acknowledged after the
     /// commit, whether it counts or not.
-    pub(super) fn on_delivery(
-        &mut self,
-        host: HostId,
-        delivery: Delivery,
-    ) -> Result<(), StoreError> {
+    pub(super) fn on_delivery(&mut self, host: HostId, delivery: Delivery) -> StoreResult<()> {
         if self.is_revoked(host) {
             return Ok(());
         }
@@ -647,7 +643,7 @@ impl Core {
 
     /// Stores the counts that changed in the present group, so that they agree with the results
     /// that it makes durable.
-    pub(super) fn write_counts(&mut self) -> Result<(), StoreError> {
+    pub(super) fn write_counts(&mut self) -> StoreResult<()> {
         for id in std::mem::take(&mut self.counted) {
             if let Some(host) = self.hosts.get(&id) {
                 let heard = host.heard.unwrap_or(self.now);
@@ -659,7 +655,7 @@ impl Core {
     }
 
     /// Leaves a revoked host out of lists from now on; attempts that it ran keep its name.
-    pub(super) fn forget_host(&mut self, by: &str, name: &str) -> Result<Forgetting, StoreError> {
+    pub(super) fn forget_host(&mut self, by: &str, name: &str) -> StoreResult<Forgetting> {
         let found = self.find_host(name).filter(|id| !self.is_forgotten(*id));
         let Some((id, view)) = found.and_then(|id| Some((id, self.host_view(id)?))) else {
             return Ok(Forgetting::Unknown);
@@ -685,7 +681,7 @@ impl Core {
     }
 
     /// Starts or ends a drain.
-    pub(super) fn drain(&mut self, id: HostId, draining: bool) -> Result<(), StoreError> {
+    pub(super) fn drain(&mut self, id: HostId, draining: bool) -> StoreResult<()> {
         if let Some(host) = self.hosts.get_mut(&id) {
             host.draining = draining;
         }

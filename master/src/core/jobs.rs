@@ -27,7 +27,7 @@ use super::ask::Submitting;
 use super::hosts::REVOKED;
 use super::retention::DAY;
 use crate::numbers;
-use crate::store::{NewJob, Promised, RequestKey, StoreError, StoredAfter};
+use crate::store::{NewJob, Promised, RequestKey, StoreError, StoreResult, StoredAfter};
 
 /// A job that is not settled.
 pub(super) struct UnsettledJob {
@@ -104,7 +104,7 @@ impl UnsettledJob {
 }
 
 /// Encodes a submission, so that two can be compared. The time of submission is not part of it.
-fn body(spec: &JobSpec, asked: &SubmitOptions, disclosed: bool) -> Result<Vec<u8>, StoreError> {
+fn body(spec: &JobSpec, asked: &SubmitOptions, disclosed: bool) -> StoreResult<Vec<u8>> {
     postcard::to_stdvec(&(spec, asked, disclosed)).map_err(|e| StoreError::Content(e.to_string()))
 }
 
@@ -259,7 +259,7 @@ impl Core {
     pub(super) fn submit(
         &mut self,
         submitting: Submitting,
-    ) -> Result<Result<SubmitReply, SubmitError>, StoreError> {
+    ) -> StoreResult<Result<SubmitReply, SubmitError>> {
         let Submitting {
             request,
             user,
@@ -367,7 +367,7 @@ impl Core {
         bag: &Bag,
         after: &[StoredAfter],
         labels: BTreeSet<Label>,
-    ) -> Result<JobId, StoreError> {
+    ) -> StoreResult<JobId> {
         let user = bag.terms.estimator.user.as_str();
         let job = self.store.add_job(&NewJob {
             request,
@@ -419,7 +419,7 @@ impl Core {
             body_hash: before,
             user: whose,
         }: &RequestKey,
-    ) -> Result<Result<SubmitReply, SubmitError>, StoreError> {
+    ) -> StoreResult<Result<SubmitReply, SubmitError>> {
         let what = if whose != user {
             format!("request {request} was used by somebody else")
         } else if *before != body_hash {
@@ -513,7 +513,7 @@ impl Core {
     }
 
     /// Restores the state that the last stop interrupted from the store.
-    pub(super) fn restore(&mut self) -> Result<(), StoreError> {
+    pub(super) fn restore(&mut self) -> StoreResult<()> {
         self.recall_experience()?;
         for host in self.store.restore_hosts()? {
             self.restore_host(host)?;
@@ -539,7 +539,7 @@ impl Core {
     pub(super) fn bring_back(
         &mut self,
         mut restored: crate::store::RestoredJob,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let view = restored.view;
         let job = view.job;
         let disclosed = restored.disclosed;
@@ -590,7 +590,7 @@ impl Core {
         job: JobId,
         tasks: Option<IdSet>,
         user: String,
-    ) -> Result<u64, StoreError> {
+    ) -> StoreResult<u64> {
         let Some(before) = self.scheduler.job_counts(job) else {
             return Ok(0);
         };
@@ -606,7 +606,7 @@ impl Core {
     }
 
     /// Removes a settled job with its results; false if the job is not settled.
-    pub(super) fn forget(&mut self, job: JobId) -> Result<bool, StoreError> {
+    pub(super) fn forget(&mut self, job: JobId) -> StoreResult<bool> {
         if self.jobs.contains_key(&job) {
             return Ok(false);
         }
@@ -822,7 +822,7 @@ impl Core {
         id: JobId,
         state: JobState,
         finished: Option<Time>,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let Some(view) = self.view(id) else {
             return Ok(());
         };
@@ -846,7 +846,7 @@ impl Core {
     }
 
     /// Whether a checkpoint of this attempt can be of use, and is this host's to save.
-    pub(super) fn takes_state(&self, host: HostId, attempt: AttemptId) -> Result<bool, StoreError> {
+    pub(super) fn takes_state(&self, host: HostId, attempt: AttemptId) -> StoreResult<bool> {
         Ok(self.saves(attempt.task.job) && self.store.wants_checkpoint(attempt, host)?)
     }
 
@@ -858,7 +858,7 @@ impl Core {
         attempt: AttemptId,
         saved: Saved,
         blobs: &[BlobHash],
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let saved = Saved {
             taken: self.now,
             ..saved
@@ -883,7 +883,7 @@ impl Core {
         attempt: AttemptId,
         why: &str,
         from_scratch: bool,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         if self.takes_state(host, attempt)? {
             tracing::info!(%attempt, %host, why, "state not saved, or not used");
             match from_scratch {
@@ -896,15 +896,12 @@ impl Core {
     }
 
     /// The job that this request made, if any.
-    pub(crate) fn job_of(&self, request: RequestId) -> Result<Option<JobId>, StoreError> {
+    pub(crate) fn job_of(&self, request: RequestId) -> StoreResult<Option<JobId>> {
         Ok(self.store.job_of_request(request)?.map(|known| known.job))
     }
 
     /// The job's record in the store.
-    pub(crate) fn stored(
-        &self,
-        job: JobId,
-    ) -> Result<Option<crate::store::RestoredJob>, StoreError> {
+    pub(crate) fn stored(&self, job: JobId) -> StoreResult<Option<crate::store::RestoredJob>> {
         self.store.restore_job(job)
     }
 

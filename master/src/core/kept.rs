@@ -11,7 +11,7 @@ use scheduler::Event;
 use super::Core;
 use crate::limits::Limits;
 use crate::numbers;
-use crate::store::{Removed, StoreError, bytes_left};
+use crate::store::{Removed, StoreResult, bytes_left};
 
 /// The part of a user's share, in per cent, from which on no more unrequested work of that user is
 /// started.
@@ -115,7 +115,7 @@ impl Core {
         completion: &Completion,
         state: AttemptState,
         ended: Time,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let task = completion.attempt.task;
         let user = self
             .jobs
@@ -156,7 +156,7 @@ impl Core {
     /// Tells the scheduler if the user's share will be full once the output of this attempt is
     /// kept, so that the slot that is free now gets no more disclosed work. [`Core::tell_stirred`]
     /// corrects that later.
-    pub(super) fn foresee_share(&mut self, completion: &Completion) -> Result<(), StoreError> {
+    pub(super) fn foresee_share(&mut self, completion: &Completion) -> StoreResult<()> {
         let task = completion.attempt.task;
         let Some(job) = self.jobs.get(&task.job).filter(|job| job.disclosed) else {
             return Ok(());
@@ -171,16 +171,16 @@ impl Core {
 
     /// Tells the scheduler, for every user whose kept bytes have changed, whether the share is
     /// full.
-    pub(super) fn tell_stirred(&mut self) -> Result<(), StoreError> {
+    pub(super) fn tell_stirred(&mut self) -> StoreResult<()> {
         let stirred = std::mem::take(&mut self.shelf.stirred);
         stirred.iter().try_for_each(|user| self.tell_share_of(user))
     }
 
-    fn tell_share_of(&mut self, user: &str) -> Result<(), StoreError> {
+    fn tell_share_of(&mut self, user: &str) -> StoreResult<()> {
         self.tell_share(user, self.shelf.is_full(user, 0))
     }
 
-    fn tell_share(&mut self, user: &str, full: bool) -> Result<(), StoreError> {
+    fn tell_share(&mut self, user: &str, full: bool) -> StoreResult<()> {
         let told = match full {
             true => self.shelf.full.insert(user.to_owned()),
             false => self.shelf.full.remove(user),
@@ -203,14 +203,14 @@ impl Core {
     }
 
     /// Takes requested or forgotten bytes off a user's share: there may be room again.
-    pub(super) fn unshelve(&mut self, user: &str, bytes: u64) -> Result<(), StoreError> {
+    pub(super) fn unshelve(&mut self, user: &str, bytes: u64) -> StoreResult<()> {
         self.shelf.take(user, bytes);
         self.shelf.overflown.remove(user);
         self.tell_share_of(user)
     }
 
     /// Tells the scheduler after a restart which users' shares are full.
-    pub(super) fn tell_shares(&mut self) -> Result<(), StoreError> {
+    pub(super) fn tell_shares(&mut self) -> StoreResult<()> {
         let users: Vec<String> = self.shelf.by_user.keys().cloned().collect();
         users.iter().try_for_each(|user| self.tell_share_of(user))
     }

@@ -55,7 +55,7 @@ use crate::laws::SafetyRules;
 use crate::limits::Limits;
 use crate::numbers;
 use crate::room::DiskRoom;
-use crate::store::{StoreError, StoreWait, TakenUp, Writer};
+use crate::store::{StoreResult, StoreWait, TakenUp, Writer};
 use crate::{Config, MasterError};
 use ask::{Ask, Asking, CoreReply, UpkeepAsk};
 use hosts::Delivered;
@@ -81,7 +81,7 @@ const BEAT: Span = Span::from_secs(1);
 const PAUSE: Span = Span::from_secs(5);
 
 /// The core's thread, with its result.
-pub(crate) type Thread = std::thread::JoinHandle<Result<(), StoreError>>;
+pub(crate) type Thread = std::thread::JoinHandle<StoreResult<()>>;
 
 /// The time for which a store that does not answer keeps people waiting.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -468,7 +468,7 @@ impl Core {
         Ok(core)
     }
 
-    fn run(&mut self, inbox: &Receiver<Asking>, clock: Clock) -> Result<(), StoreError> {
+    fn run(&mut self, inbox: &Receiver<Asking>, clock: Clock) -> StoreResult<()> {
         while !self.stopping {
             let first = match inbox.recv_timeout(self.patience(clock.now()).into()) {
                 Ok(first) => Some(first),
@@ -492,7 +492,7 @@ impl Core {
 
     /// Ends in order, after the last group: from now on a plain copy of the store's file is whole, and a
     /// database another master's.
-    pub(crate) fn finish(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn finish(&mut self) -> StoreResult<()> {
         self.store.finish()
     }
 
@@ -501,7 +501,7 @@ impl Core {
         &mut self,
         ask: Ask,
         tell: Option<oneshot::Sender<CoreReply>>,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let reply = match ask {
             Ask::Upkeep(UpkeepAsk::Sweep(old)) if self.sweeps_later() => {
                 self.sweeps.push((old, tell));
@@ -524,7 +524,7 @@ impl Core {
     }
 
     /// Begins a group: sets the present time.
-    pub(crate) fn look_at_clock(&mut self, now: Time) -> Result<(), StoreError> {
+    pub(crate) fn look_at_clock(&mut self, now: Time) -> StoreResult<()> {
         let before = std::mem::replace(&mut self.now, now);
         self.sweep_waiting()?;
         self.clear_forgotten()?;
@@ -538,7 +538,7 @@ impl Core {
 
     /// Does what is due by now, after the asks that have come: a heartbeat that waited while the store was slow
     /// is heard before its host's lease ends.
-    pub(crate) fn do_what_is_due(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn do_what_is_due(&mut self) -> StoreResult<()> {
         let wakeup = self.scheduler.next_wakeup();
         if wakeup.is_some_and(|at| at <= self.now) {
             self.step(Event::Tick)?;
@@ -555,12 +555,12 @@ impl Core {
 
     /// Steps the scheduler with one event, and applies all its effects and the events that
     /// `follow`.
-    fn step(&mut self, event: Event) -> Result<(), StoreError> {
+    fn step(&mut self, event: Event) -> StoreResult<()> {
         self.step_with(event, None)
     }
 
     /// Steps like `step`, for an event with the completion that it delivers.
-    fn step_with(&mut self, event: Event, delivered: Option<&Delivered>) -> Result<(), StoreError> {
+    fn step_with(&mut self, event: Event, delivered: Option<&Delivered>) -> StoreResult<()> {
         self.follow.push(event);
         while let Some(event) = self.follow.pop() {
             let mut effects = std::mem::take(&mut self.effects);
@@ -587,7 +587,7 @@ impl Core {
     }
 
     /// Commits the group, then sends the mail and the replies.
-    pub(crate) fn finish_group(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn finish_group(&mut self) -> StoreResult<()> {
         if !self.laws.acknowledge_after_commit {
             self.send_and_reply();
         }

@@ -11,7 +11,7 @@ use common::{After, BlobRef, IdSet, JobId, JobSpec, NewTasks, RequestId, SubmitO
 use scheduler::Event;
 
 use super::Core;
-use crate::store::{NewAddition, RestoredJob, StoreError, StoredAfter};
+use crate::store::{NewAddition, RestoredJob, StoreError, StoreResult, StoredAfter};
 
 /// Tasks that somebody adds to an open job.
 #[derive(Debug, Clone)]
@@ -76,7 +76,7 @@ impl Core {
         (spec, content): (&JobSpec, &[BlobRef]),
         asked: &SubmitOptions,
         disclosed: bool,
-    ) -> Result<Option<Refusal>, StoreError> {
+    ) -> StoreResult<Option<Refusal>> {
         if let Some(refusal) = self.used_to_add(request)? {
             return Ok(Some(refusal));
         }
@@ -93,7 +93,7 @@ impl Core {
         &self,
         after: &[After],
         hidden: &IdSet,
-    ) -> Result<Result<Vec<StoredAfter>, Refusal>, StoreError> {
+    ) -> StoreResult<Result<Vec<StoredAfter>, Refusal>> {
         let mut stored = Vec::new();
         for after in after.iter().copied() {
             let state = match self.state_of(after.job)? {
@@ -117,7 +117,7 @@ impl Core {
     }
 
     /// The state of a job; `None` if it is not there.
-    fn state_of(&self, job: JobId) -> Result<Option<JobState>, StoreError> {
+    fn state_of(&self, job: JobId) -> StoreResult<Option<JobState>> {
         if let Some(state) = self.scheduler.job_state(job) {
             return Ok(Some(state));
         }
@@ -130,7 +130,7 @@ impl Core {
     pub(super) fn order_again(
         &mut self,
         restored: &mut RestoredJob,
-    ) -> Result<Option<Refusal>, StoreError> {
+    ) -> StoreResult<Option<Refusal>> {
         let job = restored.view.job;
         let started = restored.view.attempts > 0;
         for stored in &mut restored.after {
@@ -181,7 +181,7 @@ impl Core {
     }
 
     /// Adds tasks to an open job that [`super::check_addition`] has passed, or refuses them.
-    pub(super) fn add(&mut self, adding: Adding) -> Result<Result<AddReply, Refusal>, StoreError> {
+    pub(super) fn add(&mut self, adding: Adding) -> StoreResult<Result<AddReply, Refusal>> {
         let Adding {
             request,
             user,
@@ -247,7 +247,7 @@ impl Core {
         request: RequestId,
         user: &str,
         body_hash: [u8; 32],
-    ) -> Result<Option<Result<AddReply, Refusal>>, StoreError> {
+    ) -> StoreResult<Option<Result<AddReply, Refusal>>> {
         if self.store.job_of_request(request)?.is_some() {
             return Ok(Some(Err(used(request, "to submit a job"))));
         }
@@ -270,7 +270,7 @@ impl Core {
     }
 
     /// The refusal of a submission whose request id was used to add tasks.
-    fn used_to_add(&self, request: RequestId) -> Result<Option<Refusal>, StoreError> {
+    fn used_to_add(&self, request: RequestId) -> StoreResult<Option<Refusal>> {
         let known = self.store.addition_of_request(request)?;
         Ok(known.map(|known| used(request, &format!("to add tasks to job {}", known.job))))
     }
@@ -315,7 +315,7 @@ impl Core {
     }
 
     /// Closes an open job. Returns the number of tasks that are left; `None` if it is not open.
-    pub(super) fn close(&mut self, job: JobId) -> Result<Option<u64>, StoreError> {
+    pub(super) fn close(&mut self, job: JobId) -> StoreResult<Option<u64>> {
         let Some(entry) = self.jobs.get_mut(&job).filter(|entry| entry.view.open) else {
             return Ok(None);
         };

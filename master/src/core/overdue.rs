@@ -11,7 +11,7 @@ use common::{AttemptId, HostId, Span, Time};
 use scheduler::{Event, HostStatus};
 
 use super::Core;
-use crate::store::StoreError;
+use crate::store::StoreResult;
 
 /// The factor by which fetching inputs may take longer than waiting for a slot.
 const STAGING: u64 = 4;
@@ -67,7 +67,7 @@ impl Core {
     /// Takes back the attempts that a host did not begin within `within` although nothing runs on
     /// it and its owner lets tasks run, and drains the host. Does so only where another host is
     /// ready, and as often as [`StuckHosts`] lets it.
-    pub(super) fn take_back(&mut self, within: Span) -> Result<(), StoreError> {
+    pub(super) fn take_back(&mut self, within: Span) -> StoreResult<()> {
         let known = self.hosts.keys();
         let known = known.filter_map(|id| Some((*id, self.scheduler.host(*id)?)));
         let connected: Vec<(HostId, HostStatus)> =

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::Core;
 use super::ask::{Redeeming, TokenWish};
 use crate::store::{
-    Attendance, AuditEntry, Issued, NewToken, Peer, PeerStatus, Redeemed, StoreError,
+    Attendance, AuditEntry, Issued, NewToken, Peer, PeerStatus, Redeemed, StoreResult,
 };
 
 /// The hash of a token's secret, as the store keeps it.
@@ -43,7 +43,7 @@ impl Core {
         what: &'static str,
         subject: &str,
         outcome: Result<&str, &str>,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let (Ok(why) | Err(why)) = outcome;
         self.store.add_audit(&AuditEntry {
             at: self.now,
@@ -57,10 +57,7 @@ impl Core {
     }
 
     /// Makes a join token.
-    pub(super) fn create_token(
-        &mut self,
-        wish: &TokenWish,
-    ) -> Result<(JoinToken, TokenView), StoreError> {
+    pub(super) fn create_token(&mut self, wish: &TokenWish) -> StoreResult<(JoinToken, TokenView)> {
         let TokenWish { role, uses, .. } = *wish;
         let secret: [u8; 16] = rand::random();
         let view = self.store.add_token(&NewToken {
@@ -94,7 +91,7 @@ impl Core {
     }
 
     /// Revokes a token; false if there is none.
-    pub(super) fn revoke_token(&mut self, by: &str, id: u32) -> Result<bool, StoreError> {
+    pub(super) fn revoke_token(&mut self, by: &str, id: u32) -> StoreResult<bool> {
         let revoked = self.store.revoke_token(id)?;
         if revoked {
             tracing::info!(token = id, "token revoked");
@@ -104,7 +101,7 @@ impl Core {
     }
 
     /// Admits a peer with a token, or refuses it. Its certificate is to expire at `expires`.
-    pub(super) fn redeem(&mut self, redeeming: &Redeeming) -> Result<Redeemed, StoreError> {
+    pub(super) fn redeem(&mut self, redeeming: &Redeeming) -> StoreResult<Redeemed> {
         let redeemed = self.store.redeem(
             redeeming.token,
             secret_hash(&redeeming.secret),
@@ -133,7 +130,7 @@ impl Core {
         peer: &Peer,
         identity: IdentityState,
         (token, from): (u32, &str),
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let Peer { role, name, .. } = peer;
         let mut how = format!("as {role} from {from}");
         if identity == IdentityState::Waiting {
@@ -147,7 +144,7 @@ impl Core {
         self.audit(name, "enrol", &format!("token {token}"), Ok(&how))
     }
 
-    fn know(&mut self, peer: &Peer, identity: IdentityState) -> Result<(), StoreError> {
+    fn know(&mut self, peer: &Peer, identity: IdentityState) -> StoreResult<()> {
         let Some(id) = peer.host else { return Ok(()) };
         let restored = crate::store::RestoredHost {
             labels: Default::default(),
@@ -173,7 +170,7 @@ impl Core {
         id: Uuid,
         key_hash: [u8; 32],
         issued: Option<Issued>,
-    ) -> Result<PeerStatus, StoreError> {
+    ) -> StoreResult<PeerStatus> {
         let known = self.store.standing(id, key_hash)?;
         let issued = issued.filter(|_| known == PeerStatus::Unknown);
         let Some(issued) = issued else {
@@ -201,7 +198,7 @@ impl Core {
         peer: &Peer,
         key_hash: [u8; 32],
         expires: Time,
-    ) -> Result<bool, StoreError> {
+    ) -> StoreResult<bool> {
         let renewed = self
             .store
             .renew_peer(peer.id, key_hash, expires, self.now)?;
@@ -213,7 +210,7 @@ impl Core {
     }
 
     /// Approves an identity that waits for it.
-    pub(super) fn approve(&mut self, by: &str, name: &str) -> Result<Judged, StoreError> {
+    pub(super) fn approve(&mut self, by: &str, name: &str) -> StoreResult<Judged> {
         let Some(peer) = self.store.peer_named(name)? else {
             return Ok(Judged::Nobody);
         };
@@ -230,7 +227,7 @@ impl Core {
 
     /// Revokes an identity. The attempts of a host wait for another one. The caller closes the
     /// connections.
-    pub(super) fn revoke(&mut self, by: &str, name: &str) -> Result<Judged, StoreError> {
+    pub(super) fn revoke(&mut self, by: &str, name: &str) -> StoreResult<Judged> {
         let Some(peer) = self.store.peer_named(name)? else {
             return Ok(Judged::Nobody);
         };
@@ -247,7 +244,7 @@ impl Core {
     pub(super) fn identities(
         &self,
         names: &[String],
-    ) -> Result<Result<Vec<(Uuid, IdentityView)>, String>, StoreError> {
+    ) -> StoreResult<Result<Vec<(Uuid, IdentityView)>, String>> {
         let mut all = self.store.identities()?;
         if let Some(missing) = names
             .iter()
@@ -267,7 +264,7 @@ impl Core {
         jobs: &IdSet,
         user: &str,
         on: bool,
-    ) -> Result<Option<Vec<(JobId, u64)>>, StoreError> {
+    ) -> StoreResult<Option<Vec<(JobId, u64)>>> {
         match self.store.peer_named(user)? {
             Some(peer) if peer.role.is_user() => {}
             _ => return Ok(None),

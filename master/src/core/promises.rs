@@ -17,7 +17,7 @@ use scheduler::reservation::Sequence;
 use scheduler::{FIRST_RUNS, Keeping, LearnedLimits};
 
 use super::Core;
-use crate::store::{Promised, StoreError};
+use crate::store::{Promised, StoreResult};
 
 impl Core {
     /// The quality of an `Estimator`'s estimates.
@@ -170,7 +170,7 @@ impl Core {
     }
 
     /// Stores the `Offer` that the job was promised.
-    pub(super) fn on_promised(&mut self, id: JobId, offer: Offer) -> Result<(), StoreError> {
+    pub(super) fn on_promised(&mut self, id: JobId, offer: Offer) -> StoreResult<()> {
         let probability = offer.probability;
         tracing::info!(job = %id, finish = offer.finish.secs(), probability, "promised");
 
@@ -196,11 +196,7 @@ impl Core {
     }
 
     /// Tells the job's user that an attempt was killed to make room.
-    pub(super) fn tell_policed(
-        &mut self,
-        attempt: AttemptId,
-        why: &EndReason,
-    ) -> Result<(), StoreError> {
+    pub(super) fn tell_policed(&mut self, attempt: AttemptId, why: &EndReason) -> StoreResult<()> {
         let id = attempt.task.job;
         let Some(job) = self.jobs.get_mut(&id) else {
             return Ok(());
@@ -225,7 +221,7 @@ impl Core {
         &mut self,
         id: JobId,
         renewed: Option<(Time, Time)>,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let Some(promised) = self.jobs.get_mut(&id).and_then(|job| job.promised.as_mut()) else {
             return Ok(());
         };

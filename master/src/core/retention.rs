@@ -4,7 +4,7 @@
 use common::{IdSet, Span};
 
 use super::{Core, note_of};
-use crate::store::StoreError;
+use crate::store::StoreResult;
 
 /// The seconds of a day.
 pub(super) const DAY: u64 = 86_400;
@@ -36,7 +36,7 @@ impl Core {
     /// than `JUMP` puts the clock in doubt: a machine that was off loses nothing by waiting, but
     /// with a wrong clock things would be forgotten that are not old. The doubt outlasts further
     /// starts, unless an admin says that the clock is right.
-    pub(super) fn doubt_clock(&mut self, accepted: bool) -> Result<(), StoreError> {
+    pub(super) fn doubt_clock(&mut self, accepted: bool) -> StoreResult<()> {
         if accepted {
             return self.store.remove_meta(AGEING_FROM);
         }
@@ -67,7 +67,7 @@ impl Core {
 
     /// Forgets expired tokens, and a portion of the old events and of the jobs that settled long
     /// ago. Returns whether there may be more.
-    pub(super) fn retire(&mut self) -> Result<bool, StoreError> {
+    pub(super) fn retire(&mut self) -> StoreResult<bool> {
         if !self.believes_clock() {
             return self.trim_events();
         }
@@ -97,7 +97,7 @@ impl Core {
     }
 
     /// Removes a portion of the rows of forgotten jobs if it is time.
-    pub(super) fn clear_forgotten(&mut self) -> Result<(), StoreError> {
+    pub(super) fn clear_forgotten(&mut self) -> StoreResult<()> {
         if self.clears.is_none_or(|at| at > self.now) {
             return Ok(());
         }

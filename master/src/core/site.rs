@@ -13,7 +13,7 @@ use common::wire::{Refusal, RefusalCode, SITE_VERSION};
 use common::{HostId, Span, Time};
 
 use super::{Core, SessionId};
-use crate::store::{StoreError, StoredAnswer};
+use crate::store::{StoreResult, StoredAnswer};
 
 /// The shortest time between two refusals of one host's in the audit log.
 const AUDIT_EVERY: Span = Span::from_secs(60);
@@ -60,7 +60,7 @@ fn holds(scope: &SiteScope, name: &str, labels: &BTreeSet<Label>) -> bool {
 
 impl Core {
     /// Reads the settings and the answers from the store.
-    pub(super) fn restore_site(&mut self) -> Result<(), StoreError> {
+    pub(super) fn restore_site(&mut self) -> StoreResult<()> {
         for view in self.store.site_texts()? {
             match view.scope.parse() {
                 Ok(scope) => drop(self.site.texts.insert(scope, view)),
@@ -120,7 +120,7 @@ impl Core {
         id: HostId,
         session: SessionId,
         answer: SiteAnswer,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         if !self.is_current(id, session) {
             return Ok(());
         }
@@ -164,7 +164,7 @@ impl Core {
         by: &str,
         scope: &SiteScope,
         text: Option<String>,
-    ) -> Result<Result<SiteViews, Refusal>, StoreError> {
+    ) -> StoreResult<Result<SiteViews, Refusal>> {
         let scope = &self.by_name(scope);
         if let Some(refusal) = self.refuses_site(scope, text.as_deref()) {
             return Ok(Err(refusal));

@@ -7,7 +7,7 @@ use common::{IdSet, JobId, JobSpec, SubmitOptions};
 use scheduler::Event;
 
 use super::Core;
-use crate::store::StoreError;
+use crate::store::StoreResult;
 
 /// Returns the refusal of a job that cannot be disclosed, if so.
 pub(super) fn undisclosable(spec: &JobSpec, asked: &SubmitOptions) -> Option<Refusal> {
@@ -52,7 +52,7 @@ impl Core {
         &mut self,
         job: JobId,
         tasks: &IdSet,
-    ) -> Result<Result<RequestOutcome, Refusal>, StoreError> {
+    ) -> StoreResult<Result<RequestOutcome, Refusal>> {
         let Some(disclosure) = self.store.disclosure(job)? else {
             return Ok(Ok(RequestOutcome::default()));
         };
@@ -106,7 +106,7 @@ impl Core {
     }
 
     /// Cancels the unrequested tasks of a job, running ones included, and returns their number.
-    pub(super) fn drop_unrequested(&mut self, job: JobId) -> Result<u64, StoreError> {
+    pub(super) fn drop_unrequested(&mut self, job: JobId) -> StoreResult<u64> {
         let Some(before) = self.scheduler.job_counts(job) else {
             return self.drop_kept(job);
         };
@@ -123,7 +123,7 @@ impl Core {
     /// Notes, for a settled job, that its user needs no more of it. All of it was executed, so
     /// nothing is dropped, but the note helps predict how likely the rest of other jobs is needed.
     /// It counts once, and not for a job with cancelled tasks.
-    fn drop_kept(&mut self, job: JobId) -> Result<u64, StoreError> {
+    fn drop_kept(&mut self, job: JobId) -> StoreResult<u64> {
         let Some(disclosure) = self.store.disclosure(job)? else {
             return Ok(0);
         };
@@ -140,7 +140,7 @@ impl Core {
 
     /// Tells the scheduler whether the user of a settled job dropped the rest (`Some(true)`), went
     /// on (`Some(false)`), or asked for a first result (`None`).
-    fn rest_decided(&mut self, job: JobId, dropped: Option<bool>) -> Result<(), StoreError> {
+    fn rest_decided(&mut self, job: JobId, dropped: Option<bool>) -> StoreResult<()> {
         let Some(user) = self.store.user_of(job)? else {
             return Ok(());
         };

@@ -10,7 +10,7 @@ use scheduler::policy::width::{WidthChoice, WidthOption};
 use scheduler::{Prediction, WidthOffer};
 
 use super::Core;
-use crate::store::{Awaited, StoreError, WaitPrediction};
+use crate::store::{Awaited, StoreResult, WaitPrediction};
 
 /// The least time between two stored predictions of the same kind, and that for each host.
 const FORETOLD_EVERY: Span = Span::from_millis(100);
@@ -54,7 +54,7 @@ impl Core {
     }
 
     /// Fixes the job's number of ranks; `free` hosts were free for it together.
-    pub(super) fn on_formed(&mut self, id: JobId, ranks: u32, free: u32) -> Result<(), StoreError> {
+    pub(super) fn on_formed(&mut self, id: JobId, ranks: u32, free: u32) -> StoreResult<()> {
         let Some(job) = self.jobs.get_mut(&id) else {
             return Ok(());
         };
@@ -72,7 +72,7 @@ impl Core {
         id: JobId,
         hosts: u32,
         (wait, low, high): (Span, Span, Span),
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         tracing::debug!(job = %id, hosts, %wait, %low, %high, "holds out");
         self.store.foretell(
             id,
@@ -87,7 +87,7 @@ impl Core {
     }
 
     /// Predicts the end of a job, if it was never predicted before.
-    pub(super) fn predict(&mut self, id: JobId) -> Result<(), StoreError> {
+    pub(super) fn predict(&mut self, id: JobId) -> StoreResult<()> {
         let Some(job) = self.jobs.get(&id) else {
             return Ok(());
         };
@@ -106,7 +106,7 @@ impl Core {
         &mut self,
         id: JobId,
         Prediction { finish, low, high }: Prediction,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let stored = self.now.since(self.foretold_finish) >= self.pause();
         let Some(job) = self.jobs.get_mut(&id) else {
             return Ok(());
@@ -140,7 +140,7 @@ impl Core {
     }
 
     /// Stores the predicted start of a new job that must wait, at most once in `pause` for all jobs.
-    pub(super) fn foretell_start(&mut self, id: JobId) -> Result<(), StoreError> {
+    pub(super) fn foretell_start(&mut self, id: JobId) -> StoreResult<()> {
         let waits = self
             .scheduler
             .job_attempts(id)

@@ -16,7 +16,7 @@ use super::rollout::{
 };
 use super::{Core, SessionId};
 use crate::store::{
-    Attendance, HostProgress, RolloutState, StoreError, StoredProgress, StoredRollout,
+    Attendance, HostProgress, RolloutState, StoreResult, StoredProgress, StoredRollout,
 };
 
 /// The most steps of a rollout at a time, so that others are answered in between.
@@ -135,7 +135,7 @@ fn may_follow((before, since): &StoredProgress, next: &HostProgress, now: Time) 
 
 impl Core {
     /// Reads the rollouts from the store.
-    pub(super) fn restore_updates(&mut self) -> Result<(), StoreError> {
+    pub(super) fn restore_updates(&mut self) -> StoreResult<()> {
         self.updates.key = self.store.update_key()?;
         self.updates.began = self.now;
         self.updates.heard = self.store.hosts_heard()?;
@@ -230,7 +230,7 @@ impl Core {
         id: HostId,
         session: SessionId,
         answer: UpdateAnswer,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         if !self.is_current(id, session) {
             return Ok(());
         }
@@ -260,7 +260,7 @@ impl Core {
         platform: &str,
         id: HostId,
         progress: HostProgress,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let Some(rollout) = self.updates.rollouts.get_mut(platform) else {
             return Ok(());
         };
@@ -294,7 +294,7 @@ impl Core {
     }
 
     /// Takes the next steps of the rollouts that go on, or are done and may have more hosts now.
-    pub(super) fn roll_on(&mut self) -> Result<(), StoreError> {
+    pub(super) fn roll_on(&mut self) -> StoreResult<()> {
         self.look_at_hosts()?;
         let now = self.now;
         let rollouts = self.updates.rollouts.iter();
@@ -310,7 +310,7 @@ impl Core {
     }
 
     /// Notes which hosts have gone.
-    fn look_at_hosts(&mut self) -> Result<(), StoreError> {
+    fn look_at_hosts(&mut self) -> StoreResult<()> {
         let here = |sighting: &Sighting| matches!(sighting.presence, HostPresence::Here { .. });
         let sightings = self.updates.sightings.iter();
         let gone: Vec<HostId> = sightings
@@ -342,7 +342,7 @@ impl Core {
 
     /// A host is gone that did not leave for a new program. If it waited for its tasks with one, it starts as one that was
     /// offered it: its owner went home.
-    fn was_switched_off(&mut self, id: HostId) -> Result<(), StoreError> {
+    fn was_switched_off(&mut self, id: HostId) -> StoreResult<()> {
         let platform = self.platform_of(id);
         let Some(rollout) = self.updates.rollouts.get_mut(&platform) else {
             return Ok(());
@@ -360,7 +360,7 @@ impl Core {
     }
 
     /// Takes the next steps of a rollout.
-    fn roll(&mut self, platform: &str) -> Result<(), StoreError> {
+    fn roll(&mut self, platform: &str) -> StoreResult<()> {
         let mut hosts = self.seen(platform);
         let began = self.updates.began;
         let now = self.now;
@@ -403,12 +403,7 @@ impl Core {
     }
 
     /// Takes a [`RolloutStep`] about one host.
-    fn roll_host(
-        &mut self,
-        platform: &str,
-        id: HostId,
-        step: &RolloutStep,
-    ) -> Result<(), StoreError> {
+    fn roll_host(&mut self, platform: &str, id: HostId, step: &RolloutStep) -> StoreResult<()> {
         if matches!(step, RolloutStep::Missing(_)) && self.was_off_before(platform, id) {
             return self.was_switched_off(id);
         }
@@ -440,7 +435,7 @@ impl Core {
     }
 
     /// Takes a [`RolloutStep`] about the whole rollout; returns whether another may follow.
-    fn roll_stage(&mut self, platform: &str, step: RolloutStep) -> Result<bool, StoreError> {
+    fn roll_stage(&mut self, platform: &str, step: RolloutStep) -> StoreResult<bool> {
         let Some(rollout) = self.updates.rollouts.get_mut(platform) else {
             return Ok(false);
         };
@@ -469,7 +464,7 @@ impl Core {
         Ok(false)
     }
 
-    fn end_rollout(&mut self, platform: &str, state: RolloutState) -> Result<(), StoreError> {
+    fn end_rollout(&mut self, platform: &str, state: RolloutState) -> StoreResult<()> {
         if let Some(rollout) = self.updates.rollouts.get_mut(platform) {
             rollout.stored.state = state;
             rollout.waits.clear();

@@ -7,7 +7,7 @@ use scheduler::Event;
 use scheduler::reservation::Windows;
 
 use super::Core;
-use crate::store::StoreError;
+use crate::store::StoreResult;
 
 /// The age up to which recorded availability is used: older records say little of present use.
 const RECENT: Span = Span::from_secs(28 * 86_400);
@@ -19,7 +19,7 @@ const NEAR: Span = Span::from_secs(60);
 
 impl Core {
     /// Tells the scheduler how long the host's windows last, where anything is recorded.
-    pub(super) fn tell_windows(&mut self, host: HostId) -> Result<(), StoreError> {
+    pub(super) fn tell_windows(&mut self, host: HostId) -> StoreResult<()> {
         let recorded = self.store.recorded(host, self.now - RECENT, MOST)?;
         let Some(windows) = windows(&recorded) else {
             return Ok(());

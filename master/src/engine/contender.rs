@@ -17,7 +17,7 @@ use crate::duty::{LeaseDecision, LeaseDuty};
 use crate::laws::SafetyRules;
 use crate::store::{
     Database, LeaseContender, MasterMember, ObjectName, PgError, SimulatedDatabase, Simulation,
-    StoreError,
+    StoreError, StoreResult,
 };
 use crate::{Config, MasterError, locked};
 
@@ -155,7 +155,7 @@ impl Engine {
     ///
     /// # Errors
     /// If the store fails.
-    pub fn sweep(&mut self, now: Time, grace: Span) -> Result<(), StoreError> {
+    pub fn sweep(&mut self, now: Time, grace: Span) -> StoreResult<()> {
         let since = as_system_time(now - grace);
         let mut old = self.contents.list().unwrap_or_default();
         old.retain(|(_, at)| *at <= since);

@@ -30,7 +30,7 @@ use super::unshared::Unshared;
 use crate::core::NoReply;
 use crate::core::ask::{Ask, CoreReply, JobAsk, UpkeepAsk};
 use crate::run::SessionContext;
-use crate::store::{Peer, StoreError};
+use crate::store::{Peer, StoreError, StoreResult};
 
 /// The turns that a request has for free; each further one counts as a request of its own.
 const TURNS: u32 = 4;
@@ -174,7 +174,7 @@ impl Asker {
     /// Reads the store beside the core, on a thread that may block.
     pub(super) async fn read<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&crate::store::Reader) -> Result<T, StoreError> + Send + 'static,
+        work: impl FnOnce(&crate::store::Reader) -> StoreResult<T> + Send + 'static,
     ) -> Result<T, NoAnswer> {
         let reader = self.state.reader.clone();
         let _turn = self.turn().await;

@@ -14,7 +14,7 @@ use scheduler::effect::Judgement;
 
 use crate::core::LiveJob;
 use crate::core::ask::HostNames;
-use crate::store::{AttemptRow, Disclosure, Reader, SettledRow, StoreError};
+use crate::store::{AttemptRow, Disclosure, Reader, SettledRow, StoreResult};
 
 /// The most tasks that are read at a time.
 const PORTION: u32 = 2_000;
@@ -88,7 +88,7 @@ pub(super) fn read_portion(
     job: JobId,
     mut tasks: IdSet,
     kept: KeptOfResults,
-) -> Result<ListedPortion, StoreError> {
+) -> StoreResult<ListedPortion> {
     let mut attempts = AttemptsByTask::new();
     let (Some(first), Some((_, last))) = (tasks.first(), tasks.ranges().last()) else {
         return Ok(ListedPortion { tasks, attempts });
@@ -262,7 +262,7 @@ impl Listing {
     }
 
     /// The outputs of a portion's tasks, from the attempt that counts for each.
-    pub(super) fn outputs(&self, portion: ListedPortion) -> Result<Vec<OutputView>, StoreError> {
+    pub(super) fn outputs(&self, portion: ListedPortion) -> StoreResult<Vec<OutputView>> {
         portion
             .attempts
             .into_values()
@@ -328,13 +328,13 @@ impl Listing {
     }
 
     /// The outputs of the attempt that counts.
-    fn output(&self, mut rows: Vec<AttemptRow>) -> Option<Result<OutputView, StoreError>> {
+    fn output(&self, mut rows: Vec<AttemptRow>) -> Option<StoreResult<OutputView>> {
         let best = best(&rows)?;
         Some(self.output_of(rows.swap_remove(best)))
     }
 
     /// The outputs of one attempt.
-    pub(super) fn output_of(&self, row: AttemptRow) -> Result<OutputView, StoreError> {
+    pub(super) fn output_of(&self, row: AttemptRow) -> StoreResult<OutputView> {
         let host = self.host(row.host);
         let result = row.result?.unwrap_or_default();
         let attempt = row.view.attempt;

@@ -9,7 +9,7 @@ use super::numbers::Numbered;
 use super::reader::Reader;
 use super::value::{SqlRow, values};
 use super::writer::Writer;
-use super::{StoreError, micros, time};
+use super::{StoreResult, micros, time};
 
 /// The number of entries that are kept.
 const KEPT: i64 = 100_000;
@@ -37,7 +37,7 @@ pub struct AuditEntry {
 
 impl Writer {
     /// Adds an entry and removes those beyond the newest `KEPT`.
-    pub(crate) fn add_audit(&mut self, entry: &AuditEntry) -> Result<(), StoreError> {
+    pub(crate) fn add_audit(&mut self, entry: &AuditEntry) -> StoreResult<()> {
         let number = self.number(Numbered::Audit)?;
         self.change(
             "INSERT INTO audit (number, at, who, what, subject, allowed, why, count)
@@ -96,7 +96,7 @@ fn repeats(first: &AuditView, entry: &AuditView) -> bool {
 
 impl Reader {
     /// The `most` entries that were added last, in order of time.
-    pub(crate) fn audit(&self, most: u32) -> Result<Vec<AuditView>, StoreError> {
+    pub(crate) fn audit(&self, most: u32) -> StoreResult<Vec<AuditView>> {
         self.with(|db| {
             let sql = "SELECT number, at, who, what, subject, allowed, why, count FROM audit ORDER BY number DESC LIMIT $1";
             let mut entries: Vec<AuditView> = db.all(sql, values![most], view)?;
@@ -107,7 +107,7 @@ impl Reader {
     }
 }
 
-fn view(row: &SqlRow<'_>) -> Result<AuditView, StoreError> {
+fn view(row: &SqlRow<'_>) -> StoreResult<AuditView> {
     Ok(AuditView {
         number: row.get::<i64>(0)?.max(0).unsigned_abs(),
         at: time(row.get(1)?),

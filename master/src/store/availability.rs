@@ -8,7 +8,7 @@ use super::db::Db;
 use super::reader::Reader;
 use super::value::{SqlRow, values};
 use super::writer::Writer;
-use super::{StoreError, micros, time};
+use super::{StoreResult, micros, time};
 
 /// The tolerance of `cpu`, as a part of the processor, up to which consecutive intervals are
 /// merged.
@@ -21,7 +21,7 @@ impl Writer {
         &mut self,
         host: HostId,
         stretches: &[&AvailabilityInterval],
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let mut last = last(self.db(), host)?;
         for stretch in stretches {
             let start = last
@@ -58,7 +58,7 @@ impl Writer {
         host: HostId,
         since: Time,
         most: u32,
-    ) -> Result<Vec<AvailabilityInterval>, StoreError> {
+    ) -> StoreResult<Vec<AvailabilityInterval>> {
         let sql = "SELECT start, \"end\", cpu, owner, reason FROM availability WHERE host = $1 AND \"end\" > $2
                    ORDER BY start DESC LIMIT $3";
         let since = micros(since);
@@ -75,7 +75,7 @@ impl Writer {
         host: HostId,
         oldest: Time,
         most: Option<u32>,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         // No two overlap: the last but one of those that began before has ended before, too.
         let sql = "SELECT start, \"end\" FROM availability WHERE host = $1 AND start < $2 ORDER BY start DESC LIMIT 2";
         let oldest = micros(oldest);
@@ -114,7 +114,7 @@ impl Reader {
         since: Time,
         until: Time,
         most: usize,
-    ) -> Result<(Option<Time>, Vec<AvailabilityInterval>), StoreError> {
+    ) -> StoreResult<(Option<Time>, Vec<AvailabilityInterval>)> {
         self.with(|db| {
             let first: Option<i64> = db.one(
                 "SELECT min(start) FROM availability WHERE host = $1",
@@ -139,12 +139,12 @@ impl Reader {
     }
 }
 
-fn last(db: &Db, host: HostId) -> Result<Option<AvailabilityInterval>, StoreError> {
+fn last(db: &Db, host: HostId) -> StoreResult<Option<AvailabilityInterval>> {
     let sql = "SELECT start, \"end\", cpu, owner, reason FROM availability WHERE host = $1 ORDER BY start DESC LIMIT 1";
     db.first(sql, values![host.0], stretch)
 }
 
-fn stretch(row: &SqlRow<'_>) -> Result<AvailabilityInterval, StoreError> {
+fn stretch(row: &SqlRow<'_>) -> StoreResult<AvailabilityInterval> {
     Ok(AvailabilityInterval {
         start: time(row.get(0)?),
         end: time(row.get(1)?),

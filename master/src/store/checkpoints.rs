@@ -11,11 +11,11 @@ use super::db::Db;
 use super::reader::Reader;
 use super::value::values;
 use super::writer::Writer;
-use super::{StoreError, to_postcard};
+use super::{StoreResult, to_postcard};
 
 impl Writer {
     /// The checkpoint from which an open task continues.
-    pub(crate) fn checkpoint(&self, task: TaskId) -> Result<Option<Saved>, StoreError> {
+    pub(crate) fn checkpoint(&self, task: TaskId) -> StoreResult<Option<Saved>> {
         let sql = "SELECT saved FROM checkpoint WHERE job = $1 AND task = $2";
         let key = values![task.job.0, task.index];
         self.db().first(sql, key, |row| row.decoded(0))
@@ -23,11 +23,7 @@ impl Writer {
 
     /// Whether a checkpoint of this attempt is still of use: the attempt was assigned to this host,
     /// and its task is open.
-    pub(crate) fn wants_checkpoint(
-        &self,
-        attempt: AttemptId,
-        host: HostId,
-    ) -> Result<bool, StoreError> {
+    pub(crate) fn wants_checkpoint(&self, attempt: AttemptId, host: HostId) -> StoreResult<bool> {
         let AttemptId {
             task: TaskId { job, index },
             number,
@@ -52,7 +48,7 @@ impl Writer {
         attempt: AttemptId,
         saved: &Saved,
         blobs: &[BlobHash],
-    ) -> Result<bool, StoreError> {
+    ) -> StoreResult<bool> {
         let TaskId { job, index } = attempt.task;
         let bytes = to_postcard(saved)?;
         self.change(
@@ -89,12 +85,7 @@ impl Writer {
     /// attempt that saved `before` has ended, a live attempt that started from any checkpoint of
     /// the task will do too. An attempt that started from scratch does not replace the checkpoint
     /// of another.
-    fn goes_further(
-        &self,
-        attempt: AttemptId,
-        saved: &Saved,
-        before: &Saved,
-    ) -> Result<bool, StoreError> {
+    fn goes_further(&self, attempt: AttemptId, saved: &Saved, before: &Saved) -> StoreResult<bool> {
         if before.number == saved.number {
             return Ok(before.sequence < saved.sequence);
         }
@@ -108,21 +99,21 @@ impl Writer {
                 && !self.is_live(attempt.task, before.number)?))
     }
 
-    fn is_live(&self, TaskId { job, index }: TaskId, number: u32) -> Result<bool, StoreError> {
+    fn is_live(&self, TaskId { job, index }: TaskId, number: u32) -> StoreResult<bool> {
         let sql =
             "SELECT 1 FROM attempt WHERE job = $1 AND task = $2 AND number = $3 AND ended IS NULL";
         self.db().exists(sql, values![job.0, index, number])
     }
 
     /// Whether the checkpoint of an open task needs this content.
-    pub(crate) fn state_needs(&self, task: TaskId, hash: &BlobHash) -> Result<bool, StoreError> {
+    pub(crate) fn state_needs(&self, task: TaskId, hash: &BlobHash) -> StoreResult<bool> {
         let sql = "SELECT 1 FROM checkpoint_blob WHERE job = $1 AND task = $2 AND hash = $3";
         self.db()
             .exists(sql, values![task.job.0, task.index, hash.0])
     }
 
     /// The checkpoint from which an attempt was to start.
-    pub(crate) fn started_from(&self, attempt: AttemptId) -> Result<Option<Saved>, StoreError> {
+    pub(crate) fn started_from(&self, attempt: AttemptId) -> StoreResult<Option<Saved>> {
         let TaskId { job, index } = attempt.task;
         let sql = "SELECT started_from FROM attempt WHERE job = $1 AND task = $2 AND number = $3";
         let key = values![job.0, index, attempt.number];
@@ -131,11 +122,7 @@ impl Writer {
     }
 
     /// Stores the checkpoint from which an attempt is to start.
-    pub(crate) fn starts_from(
-        &mut self,
-        attempt: AttemptId,
-        saved: &Saved,
-    ) -> Result<(), StoreError> {
+    pub(crate) fn starts_from(&mut self, attempt: AttemptId, saved: &Saved) -> StoreResult<()> {
         let TaskId { job, index } = attempt.task;
         self.change(
             "UPDATE attempt SET started_from = $1 WHERE job = $2 AND task = $3 AND number = $4",
@@ -144,11 +131,7 @@ impl Writer {
     }
 
     /// Stores the reason why an attempt's newest checkpoint was not saved.
-    pub(crate) fn checkpoint_problem(
-        &mut self,
-        attempt: AttemptId,
-        why: &str,
-    ) -> Result<(), StoreError> {
+    pub(crate) fn checkpoint_problem(&mut self, attempt: AttemptId, why: &str) -> StoreResult<()> {
         let TaskId { job, index } = attempt.task;
         let sql = "UPDATE attempt SET checkpoint_problem = $1 WHERE job = $2 AND task = $3 AND number = $4";
         self.change(sql, values![why, job.0, index, attempt.number])
@@ -160,7 +143,7 @@ impl Writer {
         &mut self,
         attempt: AttemptId,
         why: &str,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let TaskId { job, index } = attempt.task;
         self.change(
             "UPDATE attempt SET start_why = start_why || '; ' || $1, started_from = NULL
@@ -170,7 +153,7 @@ impl Writer {
     }
 
     /// Removes the checkpoints of tasks that are settled. Their content is swept later.
-    pub(crate) fn drop_checkpoints(&mut self, job: JobId, tasks: &IdSet) -> Result<(), StoreError> {
+    pub(crate) fn drop_checkpoints(&mut self, job: JobId, tasks: &IdSet) -> StoreResult<()> {
         for (first, last) in tasks.ranges() {
             for table in ["checkpoint", "checkpoint_blob"] {
                 self.change(
@@ -186,7 +169,7 @@ impl Writer {
 /// Returns the lists of files of checkpoints from which attempts were to start that have neither ended nor
 /// saved one of their own, where their tasks continue from later ones: `checkpoint_blob` has their content
 /// no more. An attempt that has saved one has read the one that it started from.
-pub(crate) fn earlier_starts(db: &Db) -> Result<BTreeSet<BlobRef>, StoreError> {
+pub(crate) fn earlier_starts(db: &Db) -> StoreResult<BTreeSet<BlobRef>> {
     let sql = "SELECT attempt.started_from FROM checkpoint
          JOIN attempt ON attempt.job = checkpoint.job AND attempt.task = checkpoint.task
          WHERE attempt.ended IS NULL AND attempt.saved IS NULL
@@ -196,7 +179,7 @@ pub(crate) fn earlier_starts(db: &Db) -> Result<BTreeSet<BlobRef>, StoreError> {
 
 impl Reader {
     /// Returns what [`earlier_starts`] finds.
-    pub(crate) fn earlier_starts(&self) -> Result<BTreeSet<BlobRef>, StoreError> {
+    pub(crate) fn earlier_starts(&self) -> StoreResult<BTreeSet<BlobRef>> {
         self.with(earlier_starts)
     }
 }

@@ -12,7 +12,7 @@ use super::log::FileLogs;
 use super::reader::Reader;
 use super::value::values;
 use super::writer::Writer;
-use super::{StoreError, micros, schema};
+use super::{StoreError, StoreResult, micros, schema};
 
 /// The key in `meta` for the time at which this copy was made. The entry is removed when a master
 /// is started on the copy.
@@ -38,12 +38,7 @@ impl Reader {
     /// Writes the committed state of the store, as of one moment, to a new file at `path`, and
     /// marks that file as a copy made at `now`. Of a database every row is copied and compared. With
     /// `with_content` its content is copied, too, and may lie in any directory.
-    pub(crate) fn copy_to(
-        &self,
-        path: &Path,
-        now: Time,
-        with_content: bool,
-    ) -> Result<(), StoreError> {
+    pub(crate) fn copy_to(&self, path: &Path, now: Time, with_content: bool) -> StoreResult<()> {
         let name = path
             .to_str()
             .ok_or_else(|| StoreError::Content(format!("{} is not UTF-8", path.display())))?;
@@ -66,7 +61,7 @@ impl Reader {
 }
 
 /// Copies all tables of a store into a new file.
-fn copy_rows(from: &Db, path: &Path) -> Result<(), StoreError> {
+fn copy_rows(from: &Db, path: &Path) -> StoreResult<()> {
     let found = from.version()?;
     if found != schema::VERSION {
         return Err(other_layout(found));
@@ -91,7 +86,7 @@ fn other_layout(found: usize) -> StoreError {
 
 impl Writer {
     /// Marks this store as a copy made at `now`: it lacks later changes of its master.
-    pub(crate) fn is_a_copy(&mut self, now: Time) -> Result<(), StoreError> {
+    pub(crate) fn is_a_copy(&mut self, now: Time) -> StoreResult<()> {
         self.set_meta(COPIED, &micros(now).to_le_bytes())
     }
 
@@ -103,10 +98,7 @@ impl Writer {
     /// So the incarnation jumps beyond any that it can have reached, the numbers of jobs, hosts and
     /// tokens skip `LEFT_OUT`, and tokens that can still be used are revoked. Certificates that it
     /// renewed meanwhile count ([`Writer::standing_of_lost`]). The result then has a [`TakenUp`].
-    pub(crate) fn begin(
-        &mut self,
-        now: Time,
-    ) -> Result<(Incarnation, Option<TakenUp>), StoreError> {
+    pub(crate) fn begin(&mut self, now: Time) -> StoreResult<(Incarnation, Option<TakenUp>)> {
         let last = u32::from_le_bytes(self.meta("incarnation", || [0; 4])?);
         let copied = self.note(COPIED)?;
         let next = match copied {
@@ -151,7 +143,7 @@ fn beyond(last: u32, now: Time) -> u32 {
 }
 
 /// The time at which the store was copied, if it is a copy on which no master was started yet.
-pub(crate) fn copied(db: &Db) -> Result<Option<Time>, StoreError> {
+pub(crate) fn copied(db: &Db) -> StoreResult<Option<Time>> {
     let value: Option<Vec<u8>> = db.first(
         "SELECT value FROM meta WHERE key = $1",
         values![COPIED],

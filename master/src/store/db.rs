@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use super::pg::Pg;
 use super::value::{SqlRow, SqlValue, values};
 use super::wait::StoreWait;
-use super::{StoreError, lite, schema};
+use super::{StoreError, StoreResult, lite, schema};
 
 /// The key in `meta` for the number of transactions that were committed.
 const COMMITS: &str = "commits";
@@ -27,7 +27,7 @@ pub(crate) enum Db {
 
 impl Db {
     /// Makes a change, of which nobody waits for the number of rows.
-    pub(super) fn change(&self, sql: &str, values: &[SqlValue<'_>]) -> Result<(), StoreError> {
+    pub(super) fn change(&self, sql: &str, values: &[SqlValue<'_>]) -> StoreResult<()> {
         match self {
             Db::Lite(_) => self.count(sql, values).map(drop),
             Db::Pg(db) => db.change(sql, values),
@@ -35,7 +35,7 @@ impl Db {
     }
 
     /// Makes a change, and returns the number of rows that it changed.
-    pub(super) fn count(&self, sql: &str, values: &[SqlValue<'_>]) -> Result<usize, StoreError> {
+    pub(super) fn count(&self, sql: &str, values: &[SqlValue<'_>]) -> StoreResult<usize> {
         match self {
             Db::Lite(db) => Ok(db.prepare_cached(sql)?.execute(parameters(values))?),
             Db::Pg(db) => db.count(sql, values),
@@ -47,8 +47,8 @@ impl Db {
         &self,
         sql: &str,
         values: &[SqlValue<'_>],
-        mut each: impl FnMut(&SqlRow<'_>) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
+        mut each: impl FnMut(&SqlRow<'_>) -> StoreResult<()>,
+    ) -> StoreResult<()> {
         match self {
             Db::Lite(db) => {
                 let mut query = db.prepare_cached(sql)?;
@@ -68,8 +68,8 @@ impl Db {
         &self,
         sql: &str,
         values: &[SqlValue<'_>],
-        mut read: impl FnMut(&SqlRow<'_>) -> Result<T, StoreError>,
-    ) -> Result<C, StoreError> {
+        mut read: impl FnMut(&SqlRow<'_>) -> StoreResult<T>,
+    ) -> StoreResult<C> {
         let mut all = Vec::new();
         self.each(sql, values, |row| {
             all.push(read(row)?);
@@ -83,8 +83,8 @@ impl Db {
         &self,
         sql: &str,
         values: &[SqlValue<'_>],
-        read: impl FnOnce(&SqlRow<'_>) -> Result<T, StoreError>,
-    ) -> Result<Option<T>, StoreError> {
+        read: impl FnOnce(&SqlRow<'_>) -> StoreResult<T>,
+    ) -> StoreResult<Option<T>> {
         match self {
             Db::Lite(db) => {
                 let mut query = db.prepare_cached(sql)?;
@@ -103,19 +103,19 @@ impl Db {
         &self,
         sql: &str,
         values: &[SqlValue<'_>],
-        read: impl FnOnce(&SqlRow<'_>) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
+        read: impl FnOnce(&SqlRow<'_>) -> StoreResult<T>,
+    ) -> StoreResult<T> {
         self.first(sql, values, read)?
             .ok_or_else(|| StoreError::Content(format!("no answer to: {sql}")))
     }
 
     /// Whether the answer has any row.
-    pub(super) fn exists(&self, sql: &str, values: &[SqlValue<'_>]) -> Result<bool, StoreError> {
+    pub(super) fn exists(&self, sql: &str, values: &[SqlValue<'_>]) -> StoreResult<bool> {
         self.first(sql, values, |_| Ok(())).map(|row| row.is_some())
     }
 
     /// Whether the task is in one of the ranges of this table, of which no two of a job overlap.
-    pub(super) fn is_in_range(&self, table: &str, task: TaskId) -> Result<bool, StoreError> {
+    pub(super) fn is_in_range(&self, table: &str, task: TaskId) -> StoreResult<bool> {
         let sql = format!(
             "SELECT last FROM {table} WHERE job = $1 AND first <= $2 ORDER BY first DESC LIMIT 1"
         );
@@ -125,7 +125,7 @@ impl Db {
     }
 
     /// Whether there is room that rows no longer need, and that [`Self::give_back`] is for.
-    pub(super) fn has_free_pages(&self) -> Result<bool, StoreError> {
+    pub(super) fn has_free_pages(&self) -> StoreResult<bool> {
         match self {
             Db::Lite(db) => lite::has_free_pages(db),
             Db::Pg(_) => Ok(false),
@@ -134,7 +134,7 @@ impl Db {
 
     /// Gives room that rows no longer need back to the file system, where the engine does not do so
     /// by itself: at most so many pages. Returns whether there may be more.
-    pub(super) fn give_back(&self, most: u32) -> Result<bool, StoreError> {
+    pub(super) fn give_back(&self, most: u32) -> StoreResult<bool> {
         match self {
             Db::Lite(db) => lite::give_back(db, most),
             Db::Pg(_) => Ok(false),
@@ -143,7 +143,7 @@ impl Db {
 
     /// Ends writing in order: writes all that the engine's log holds into the store's file, or gives
     /// the database to whoever waits for it.
-    pub(super) fn finish(&self) -> Result<(), StoreError> {
+    pub(super) fn finish(&self) -> StoreResult<()> {
         match self {
             Db::Lite(db) => lite::empty_log(db),
             Db::Pg(db) => db.resign(),
@@ -151,7 +151,7 @@ impl Db {
     }
 
     /// From here to the commit the store is this master's, where another one could take it.
-    pub(super) fn hold(&self) -> Result<(), StoreError> {
+    pub(super) fn hold(&self) -> StoreResult<()> {
         match self {
             Db::Lite(_) => Ok(()),
             Db::Pg(db) => db.hold(),
@@ -160,7 +160,7 @@ impl Db {
 
     /// Makes sure that the store is still this master's, where another one could have taken it.
     /// Returns whether that took a commit.
-    pub(super) fn be_sure(&self) -> Result<bool, StoreError> {
+    pub(super) fn be_sure(&self) -> StoreResult<bool> {
         match self {
             Db::Lite(_) => Ok(false),
             Db::Pg(db) => db.be_sure(),
@@ -193,7 +193,7 @@ impl Db {
     }
 
     /// The masters that stand by, where masters take the store from each other.
-    pub(super) fn standbys(&self) -> Result<Option<Vec<StandbyView>>, StoreError> {
+    pub(super) fn standbys(&self) -> StoreResult<Option<Vec<StandbyView>>> {
         match self {
             Db::Lite(_) => Ok(None),
             Db::Pg(db) => db.standbys().map(Some),
@@ -201,7 +201,7 @@ impl Db {
     }
 
     /// The version of the tables; 0 if there are none.
-    pub(super) fn version(&self) -> Result<usize, StoreError> {
+    pub(super) fn version(&self) -> StoreResult<usize> {
         match self {
             Db::Lite(db) => schema::version(db),
             Db::Pg(db) => db.version(),
@@ -209,7 +209,7 @@ impl Db {
     }
 
     /// Whether some master has the store at this moment, as far as the engine shows that.
-    pub(super) fn is_held(&self) -> Result<bool, StoreError> {
+    pub(super) fn is_held(&self) -> StoreResult<bool> {
         match self {
             Db::Lite(_) => Ok(false),
             Db::Pg(db) => db.is_held(),
@@ -217,7 +217,7 @@ impl Db {
     }
 
     /// Whether there is a table of this name.
-    pub(super) fn has_table(&self, name: &str) -> Result<bool, StoreError> {
+    pub(super) fn has_table(&self, name: &str) -> StoreResult<bool> {
         match self {
             Db::Lite(db) => lite::has_table(db, name),
             Db::Pg(db) => db.has_table(name),
@@ -225,7 +225,7 @@ impl Db {
     }
 
     /// Lets all further questions see one state. The transaction lasts as long as the connection.
-    pub(super) fn begin_to_read(&self) -> Result<(), StoreError> {
+    pub(super) fn begin_to_read(&self) -> StoreResult<()> {
         match self {
             Db::Lite(db) => Ok(db.execute_batch("BEGIN")?),
             Db::Pg(_) => Ok(()),
@@ -233,7 +233,7 @@ impl Db {
     }
 
     /// Begins a transaction that writes.
-    pub(super) fn begin(&self) -> Result<(), StoreError> {
+    pub(super) fn begin(&self) -> StoreResult<()> {
         match self {
             Db::Lite(db) => Ok(db
                 .prepare_cached("BEGIN IMMEDIATE")?
@@ -245,7 +245,7 @@ impl Db {
     }
 
     /// Makes the transaction durable.
-    pub(super) fn commit(&self) -> Result<(), StoreError> {
+    pub(super) fn commit(&self) -> StoreResult<()> {
         match self {
             Db::Lite(db) => Ok(db.execute_batch("COMMIT")?),
             Db::Pg(db) => db.commit(),
@@ -253,7 +253,7 @@ impl Db {
     }
 
     /// Counts this commit in the transaction that it ends.
-    pub(super) fn count_commit(&self, commits: u64) -> Result<(), StoreError> {
+    pub(super) fn count_commit(&self, commits: u64) -> StoreResult<()> {
         match self {
             Db::Lite(_) => self.change(SET_META, values![COMMITS, commits.to_le_bytes()]),
             // Its turns are the count.
@@ -262,7 +262,7 @@ impl Db {
     }
 
     /// Counts further commits on from so many.
-    pub(super) fn counts_on_from(&self, commits: u64) -> Result<(), StoreError> {
+    pub(super) fn counts_on_from(&self, commits: u64) -> StoreResult<()> {
         match self {
             // The next commit notes its own number.
             Db::Lite(_) => Ok(()),
@@ -271,7 +271,7 @@ impl Db {
     }
 
     /// The number of commits so far; 0 if there is none.
-    pub(super) fn commits(&self) -> Result<u64, StoreError> {
+    pub(super) fn commits(&self) -> StoreResult<u64> {
         if let Db::Pg(db) = self {
             return db.commits();
         }

@@ -10,7 +10,7 @@ use super::forgotten::PAGES;
 use super::reader::Reader;
 use super::value::values;
 use super::writer::Writer;
-use super::{StoreError, from_postcard, micros, time, to_postcard};
+use super::{StoreResult, from_postcard, micros, time, to_postcard};
 
 /// The room for events in each second since incarnations are counted: more than a master ever
 /// writes on the average, so that numbers of an older line are not given out again.
@@ -28,7 +28,7 @@ pub(crate) struct EventRow {
 }
 
 /// The sequence number of the newest event; 0 if there is none.
-pub(super) fn newest(db: &Db) -> Result<u64, StoreError> {
+pub(super) fn newest(db: &Db) -> StoreResult<u64> {
     let newest: Option<i64> = db.one("SELECT max(last) FROM event", &[], |row| row.get(0))?;
     Ok(newest.unwrap_or(0).max(0) as u64)
 }
@@ -40,7 +40,7 @@ impl Writer {
     }
 
     /// Adds events with the next sequence numbers.
-    pub(crate) fn add_events(&mut self, at: Time, events: &[GridEvent]) -> Result<(), StoreError> {
+    pub(crate) fn add_events(&mut self, at: Time, events: &[GridEvent]) -> StoreResult<()> {
         if events.is_empty() {
             return Ok(());
         }
@@ -54,14 +54,14 @@ impl Writer {
     }
 
     /// The host that an attempt was assigned to.
-    pub(crate) fn host_of(&self, id: AttemptId) -> Result<Option<HostId>, StoreError> {
+    pub(crate) fn host_of(&self, id: AttemptId) -> StoreResult<Option<HostId>> {
         let sql = "SELECT host FROM attempt WHERE job = $1 AND task = $2 AND number = $3";
         let key = values![id.task.job.0, id.task.index, id.number];
         self.db().first(sql, key, |row| row.get(0).map(HostId))
     }
 
     /// The user who submitted a job.
-    pub(crate) fn user_of(&self, job: JobId) -> Result<Option<String>, StoreError> {
+    pub(crate) fn user_of(&self, job: JobId) -> StoreResult<Option<String>> {
         let sql = "SELECT \"user\" FROM job WHERE id = $1";
         self.db().first(sql, values![job.0], |row| row.get(0))
     }
@@ -76,12 +76,7 @@ impl Writer {
     /// Removes events of before `then`, and so many that `most` are left and perhaps some more of one
     /// commit, in rows of at most `portion`; the newest row stays. The numbers that a copy has skipped
     /// last do not count. Returns whether there may be more to remove.
-    pub(crate) fn trim_events(
-        &mut self,
-        then: Time,
-        most: u64,
-        portion: u32,
-    ) -> Result<bool, StoreError> {
+    pub(crate) fn trim_events(&mut self, then: Time, most: u64, portion: u32) -> StoreResult<bool> {
         let floor = i64::try_from(self.newest_event.saturating_sub(most)).unwrap_or(i64::MAX);
         let newest = self.newest_event;
         let sql = "SELECT last, at, coalesce((SELECT min(last) FROM event WHERE last > $1)
@@ -106,7 +101,7 @@ impl Writer {
 impl Reader {
     /// The events beyond `after`, of at most `rows` commits. A row that is damaged is left out with
     /// an error in the log: what follows it then begins later than expected.
-    pub(crate) fn events(&self, after: u64, rows: u32) -> Result<Vec<EventRow>, StoreError> {
+    pub(crate) fn events(&self, after: u64, rows: u32) -> StoreResult<Vec<EventRow>> {
         self.with(|db| {
             let sql = "SELECT last, at, body FROM event WHERE last > $1 ORDER BY last LIMIT $2";
             let mut found = Vec::new();

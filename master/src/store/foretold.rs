@@ -9,7 +9,7 @@ use super::db::Db;
 use super::reader::Reader;
 use super::value::values;
 use super::writer::Writer;
-use super::{StoreError, micros, span, time};
+use super::{StoreResult, micros, span, time};
 
 /// The number of predictions that are kept. `TOLD` is the most of each kind that are reported.
 const KEPT: i64 = 10_000;
@@ -63,11 +63,7 @@ pub(crate) struct WaitPrediction {
 
 impl Writer {
     /// Stores a prediction, if it is the job's first one of this kind and number of hosts.
-    pub(crate) fn foretell(
-        &mut self,
-        job: JobId,
-        foretold: &WaitPrediction,
-    ) -> Result<(), StoreError> {
+    pub(crate) fn foretell(&mut self, job: JobId, foretold: &WaitPrediction) -> StoreResult<()> {
         let hosts = foretold.awaited.column();
         let at = micros(foretold.at);
         self.change(
@@ -81,12 +77,7 @@ impl Writer {
 
     /// Stores the actual wait of a job's predictions for this, which is there now: for hosts, of
     /// those for up to that number.
-    pub(crate) fn came(
-        &mut self,
-        job: JobId,
-        awaited: Awaited,
-        now: Time,
-    ) -> Result<(), StoreError> {
+    pub(crate) fn came(&mut self, job: JobId, awaited: Awaited, now: Time) -> StoreResult<()> {
         let least = match awaited {
             Awaited::Hosts(_) => 1,
             Awaited::Start | Awaited::Finish => awaited.column(),
@@ -98,7 +89,7 @@ impl Writer {
 
     /// Removes the job's predictions for this that have no actual wait yet: what is awaited now is not
     /// what they were made for.
-    pub(crate) fn withdraw(&mut self, job: JobId, awaited: Awaited) -> Result<(), StoreError> {
+    pub(crate) fn withdraw(&mut self, job: JobId, awaited: Awaited) -> StoreResult<()> {
         self.change(
             "DELETE FROM foretold WHERE job = $1 AND came IS NULL AND hosts = $2",
             values![job.0, awaited.column()],
@@ -106,7 +97,7 @@ impl Writer {
     }
 
     /// Removes the job's predictions that have no actual wait yet and can get none any more.
-    pub(crate) fn never_came(&mut self, job: JobId) -> Result<(), StoreError> {
+    pub(crate) fn never_came(&mut self, job: JobId) -> StoreResult<()> {
         self.change(
             "DELETE FROM foretold WHERE job = $1 AND came IS NULL",
             values![job.0],
@@ -117,7 +108,7 @@ impl Writer {
 impl Reader {
     /// The predicted and actual waits, to judge the accuracy of predictions, and the number of
     /// predictions that are still open.
-    pub(crate) fn accuracy(&self) -> Result<AccuracyView, StoreError> {
+    pub(crate) fn accuracy(&self) -> StoreResult<AccuracyView> {
         self.with(|db| {
             let open: i64 = db.one(
                 "SELECT count(*) FROM foretold WHERE came IS NULL",
@@ -136,7 +127,7 @@ impl Reader {
 }
 
 /// The newest `TOLD` predictions of one kind with an actual wait, the oldest of them first.
-fn newest(db: &Db, kind: Awaited) -> Result<Vec<ForetoldView>, StoreError> {
+fn newest(db: &Db, kind: Awaited) -> StoreResult<Vec<ForetoldView>> {
     let condition = kind.condition();
     let sql = format!(
         "SELECT hosts, at, wait, low, high, came FROM foretold WHERE came IS NOT NULL AND {condition}

@@ -12,7 +12,7 @@ use super::speculation::{Disclosure, add_untried, requests, tried, wanted};
 use super::uploads::UnusedBytes;
 use super::value::{SqlValue, values};
 use super::writer::Writer;
-use super::{StoreError, time};
+use super::{StoreResult, time};
 
 /// The tables with a few rows of a job, which go at once: others are told of a job by them.
 const FEW: [&str; 3] = ["share", "job_label", "job_after"];
@@ -55,11 +55,7 @@ pub(crate) struct Cleared {
 }
 
 /// The forgotten jobs of `user`, or of all users with `None`, that have rows: at most so many.
-pub(super) fn forgotten(
-    db: &Db,
-    user: Option<&str>,
-    most: u32,
-) -> Result<Vec<ForgottenJob>, StoreError> {
+pub(super) fn forgotten(db: &Db, user: Option<&str>, most: u32) -> StoreResult<Vec<ForgottenJob>> {
     let sql = "SELECT job, \"user\", submitted, disclosed, uncounted FROM forgotten
                WHERE CAST($1 AS TEXT) IS NULL OR \"user\" = $1 ORDER BY job LIMIT $2";
     db.all(sql, values![user, most], |row| {
@@ -75,7 +71,7 @@ pub(super) fn forgotten(
 
 impl ForgottenJob {
     /// Returns the cost of its attempts up to this task.
-    fn tried(&self, db: &Db, last: u32) -> Result<Account, StoreError> {
+    fn tried(&self, db: &Db, last: u32) -> StoreResult<Account> {
         let disclosure = match self.disclosed {
             Some(at) => Some(Disclosure::new(at, requests(db, self.job)?)),
             None => None,
@@ -84,7 +80,7 @@ impl ForgottenJob {
     }
 
     /// Returns the cost that is not in its user's account yet.
-    pub(super) fn rest(&self, db: &Db) -> Result<Account, StoreError> {
+    pub(super) fn rest(&self, db: &Db) -> StoreResult<Account> {
         let mut rest = self.tried(db, u32::MAX)?;
         let untried = self.uncounted.saturating_sub(rest.requested);
         add_untried(&mut rest, untried);
@@ -94,7 +90,7 @@ impl ForgottenJob {
 
 impl Writer {
     /// Forgets a job: from now on there is none. The rest of its rows goes by [`Self::clear_forgotten`].
-    pub(crate) fn forget_job(&mut self, job: JobId) -> Result<(), StoreError> {
+    pub(crate) fn forget_job(&mut self, job: JobId) -> StoreResult<()> {
         let wanted = wanted(self.db(), job)?;
         self.forget_live(job);
         self.change(
@@ -108,7 +104,7 @@ impl Writer {
     }
 
     /// Removes rows of forgotten jobs, about `most`, and gives pages back to the file system.
-    pub(crate) fn clear_forgotten(&mut self, now: Time, most: u32) -> Result<Cleared, StoreError> {
+    pub(crate) fn clear_forgotten(&mut self, now: Time, most: u32) -> StoreResult<Cleared> {
         let mut room = most;
         let mut unused = UnusedBytes::new();
         let jobs = forgotten(self.db(), None, most.div_ceil(JOB_ITSELF))?;
@@ -133,7 +129,7 @@ impl Writer {
     }
 
     /// The rows of a forgotten job, counted up to one beyond `most` in each table.
-    fn rows_of(&self, job: JobId, most: u32) -> Result<u32, StoreError> {
+    fn rows_of(&self, job: JobId, most: u32) -> StoreResult<u32> {
         let counts = MANY.map(|(table, _)| {
             format!("(SELECT COUNT(*) FROM (SELECT 1 FROM {table} WHERE job = $1 LIMIT $2) AS some_{table})")
         });
@@ -146,7 +142,7 @@ impl Writer {
     }
 
     /// Removes all rows of a forgotten job. Returns the bytes of content that counts against its user again.
-    fn clear_rest(&mut self, job: &ForgottenJob, now: Time) -> Result<u64, StoreError> {
+    fn clear_rest(&mut self, job: &ForgottenJob, now: Time) -> StoreResult<u64> {
         let rest = job.rest(self.db())?;
         self.add_to_account(&job.user, &rest)?;
         let unused = self.content_is_not_needed((job.job, &job.user), None, now)?;
@@ -157,7 +153,7 @@ impl Writer {
 
     /// Removes so many rows of a forgotten job that has more. Returns the bytes of content that counts against
     /// its user again.
-    fn clear_some(&mut self, job: &ForgottenJob, most: u32, now: Time) -> Result<u64, StoreError> {
+    fn clear_some(&mut self, job: &ForgottenJob, most: u32, now: Time) -> StoreResult<u64> {
         let mut room = most;
         let mut unused = 0;
         for (table, column) in MANY {
@@ -190,7 +186,7 @@ impl Writer {
         job: JobId,
         (table, column): (&str, &str),
         most: u32,
-    ) -> Result<Vec<RowKey>, StoreError> {
+    ) -> StoreResult<Vec<RowKey>> {
         let sql = format!("SELECT {column} FROM {table} WHERE job = $1 ORDER BY {column} LIMIT $2");
         self.db().all(&sql, values![job.0, most], |row| {
             Ok(match column {
@@ -201,7 +197,7 @@ impl Writer {
     }
 
     /// Adds what the tasks up to this one cost to the account of the job's user, before their attempts go.
-    fn count_up_to(&mut self, job: &ForgottenJob, last: u32) -> Result<(), StoreError> {
+    fn count_up_to(&mut self, job: &ForgottenJob, last: u32) -> StoreResult<()> {
         let cost = job.tried(self.db(), last)?;
         self.add_to_account(&job.user, &cost)?;
         let uncounted = job.uncounted.saturating_sub(cost.requested);
@@ -211,7 +207,7 @@ impl Writer {
         )
     }
 
-    fn remove_all(&mut self, job: JobId, tables: &[&str]) -> Result<(), StoreError> {
+    fn remove_all(&mut self, job: JobId, tables: &[&str]) -> StoreResult<()> {
         tables.iter().try_for_each(|table| {
             let sql = format!("DELETE FROM {table} WHERE job = $1");
             self.change(&sql, values![job.0])

@@ -10,7 +10,7 @@ use common::{AttemptId, Completion, IdSet, Incarnation, JobId, TaskId, Time};
 use super::db::Db;
 use super::value::{SqlRow, values};
 use super::writer::Writer;
-use super::{StoreError, micros};
+use super::{StoreResult, micros};
 
 /// The output of one attempt that [`Writer::remove_oldest`] evicted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(crate) fn bytes_left(completion: &Completion) -> u64 {
 }
 
 /// The size of a job's output that is kept though nobody has requested it, in bytes.
-pub(super) fn kept_of(db: &Db, job: JobId) -> Result<u64, StoreError> {
+pub(super) fn kept_of(db: &Db, job: JobId) -> StoreResult<u64> {
     let sql = "SELECT COALESCE(CAST(SUM(bytes) AS BIGINT), 0) FROM kept WHERE job = $1";
     let bytes: i64 = db.one(sql, values![job.0], |row| row.get(0))?;
     Ok(bytes.max(0) as u64)
@@ -42,7 +42,7 @@ pub(super) fn kept_of(db: &Db, job: JobId) -> Result<u64, StoreError> {
 
 impl Writer {
     /// Whether this task of a disclosed job has no request.
-    pub(crate) fn is_unrequested(&self, task: TaskId) -> Result<bool, StoreError> {
+    pub(crate) fn is_unrequested(&self, task: TaskId) -> StoreResult<bool> {
         Ok(!self.db().is_in_range("request", task)?)
     }
 
@@ -55,7 +55,7 @@ impl Writer {
         ended: Time,
         user: &str,
         now: Time,
-    ) -> Result<u64, StoreError> {
+    ) -> StoreResult<u64> {
         self.attempt_left(completion, state, ended)?;
         let AttemptId {
             task: TaskId { job, index },
@@ -82,7 +82,7 @@ impl Writer {
     }
 
     /// The size of the kept unrequested output of each user, in bytes.
-    pub(crate) fn kept_by_user(&self) -> Result<BTreeMap<String, u64>, StoreError> {
+    pub(crate) fn kept_by_user(&self) -> StoreResult<BTreeMap<String, u64>> {
         let sql = "SELECT \"user\", CAST(SUM(bytes) AS BIGINT) FROM kept
                    WHERE job NOT IN (SELECT job FROM forgotten) GROUP BY \"user\"";
         self.db().all(sql, &[], |row| {
@@ -91,13 +91,13 @@ impl Writer {
     }
 
     /// The size of a job's kept unrequested output, in bytes.
-    pub(crate) fn kept_of(&self, job: JobId) -> Result<u64, StoreError> {
+    pub(crate) fn kept_of(&self, job: JobId) -> StoreResult<u64> {
         kept_of(self.db(), job)
     }
 
     /// Protects the output of these tasks from eviction, since they were requested: their content
     /// moves from `kept_blob` to `blob_use`. Returns its size in bytes.
-    pub(crate) fn release(&mut self, job: JobId, tasks: &IdSet) -> Result<u64, StoreError> {
+    pub(crate) fn release(&mut self, job: JobId, tasks: &IdSet) -> StoreResult<u64> {
         let mut bytes = 0;
         for (first, last) in tasks.ranges() {
             let key = values![job.0, first, last];
@@ -127,7 +127,7 @@ impl Writer {
         &mut self,
         user: Option<&str>,
         now: Time,
-    ) -> Result<Option<Removed>, StoreError> {
+    ) -> StoreResult<Option<Removed>> {
         let oldest = match user {
             Some(_) => {
                 "SELECT job, task, number, \"user\", bytes FROM kept WHERE \"user\" = $1
@@ -177,7 +177,7 @@ impl Writer {
 
     /// The finished tasks among `tasks` whose results were evicted, each with its highest attempt
     /// number.
-    pub(crate) fn removed(&self, job: JobId, tasks: &IdSet) -> Result<Vec<(u32, u32)>, StoreError> {
+    pub(crate) fn removed(&self, job: JobId, tasks: &IdSet) -> StoreResult<Vec<(u32, u32)>> {
         let mut all = Vec::new();
         let sql =
             "SELECT task, (SELECT MAX(number) FROM attempt n WHERE n.job = a.job AND n.task = a.task) FROM attempt a
@@ -193,7 +193,7 @@ impl Writer {
 
     /// Reopens a task whose result was evicted. Its attempt becomes lost, without counting against
     /// the task.
-    pub(crate) fn result_is_gone(&mut self, job: JobId, task: u32) -> Result<(), StoreError> {
+    pub(crate) fn result_is_gone(&mut self, job: JobId, task: u32) -> StoreResult<()> {
         self.change(
             "UPDATE attempt SET state = 'lost', charged = FALSE WHERE job = $1 AND task = $2 AND state = 'finished'
              AND removed IS NOT NULL",

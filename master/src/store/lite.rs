@@ -7,7 +7,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::db::Db;
 use super::log::{Logs, write_again};
-use super::{StoreError, schema};
+use super::{StoreError, StoreResult, schema};
 
 /// The most memory that the writer keeps pages in: so many KiB, as SQLite wants it said.
 const CACHE_KIB: i32 = -32 * 1_024;
@@ -19,7 +19,7 @@ pub(super) const FILE: &str = "store.sqlite";
 const WAL_KEEPS: i64 = 16 << 20;
 
 /// Opens a file. Fails if it is not there, unless `flags` say that it is made.
-pub(super) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
+pub(super) fn connect(path: &Path, flags: OpenFlags) -> StoreResult<Connection> {
     let db = Connection::open_with_flags(path, flags)?;
     db.busy_timeout(std::time::Duration::from_secs(10))?;
     db.set_prepared_statement_cache_capacity(64);
@@ -28,18 +28,18 @@ pub(super) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Store
 
 /// Opens the store in `dir` to write, creates or migrates its tables, and checks it. Its log is in
 /// `logs`.
-pub(super) fn open(dir: &Path, logs: &dyn Logs) -> Result<Db, StoreError> {
+pub(super) fn open(dir: &Path, logs: &dyn Logs) -> StoreResult<Db> {
     open_at(&dir.join(FILE), logs)
 }
 
 /// The same of the file at `path`.
-pub(super) fn open_at(path: &Path, logs: &dyn Logs) -> Result<Db, StoreError> {
+pub(super) fn open_at(path: &Path, logs: &dyn Logs) -> StoreResult<Db> {
     open_file(path, logs)
         .map(Db::Lite)
         .map_err(|error| error.on_disk_of(path))
 }
 
-fn open_file(path: &Path, logs: &dyn Logs) -> Result<Connection, StoreError> {
+fn open_file(path: &Path, logs: &dyn Logs) -> StoreResult<Connection> {
     write_again(logs, &path.with_extension("sqlite-wal")).map_err(StoreError::Log)?;
 
     let mut db = connect(
@@ -86,7 +86,7 @@ fn open_file(path: &Path, logs: &dyn Logs) -> Result<Connection, StoreError> {
 /// an earlier run could not sync may lie in the system's memory, readable, and not come to the
 /// disk, so they are written again before anything is built on them. If somebody else reads the
 /// store, this is left out with a warning.
-fn rewrite(db: &Connection) -> Result<(), StoreError> {
+fn rewrite(db: &Connection) -> StoreResult<()> {
     match db.pragma_update(None, "journal_mode", "DELETE") {
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
             tracing::warn!("somebody else reads the store: what it holds is not written again");
@@ -98,7 +98,7 @@ fn rewrite(db: &Connection) -> Result<(), StoreError> {
 
 /// Writes all that the log holds into the store's file and empties the log. A reader of an older
 /// state prevents that; then a warning is logged.
-pub(super) fn empty_log(db: &Connection) -> Result<(), StoreError> {
+pub(super) fn empty_log(db: &Connection) -> StoreResult<()> {
     let busy: bool = db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
     if busy {
         tracing::warn!("somebody reads the store: its log stays beside it");
@@ -107,7 +107,7 @@ pub(super) fn empty_log(db: &Connection) -> Result<(), StoreError> {
 }
 
 /// Whether there are freed pages.
-pub(super) fn has_free_pages(db: &Connection) -> Result<bool, StoreError> {
+pub(super) fn has_free_pages(db: &Connection) -> StoreResult<bool> {
     let pages: i64 = db
         .prepare_cached("PRAGMA freelist_count")?
         .query_row([], |row| row.get(0))?;
@@ -115,7 +115,7 @@ pub(super) fn has_free_pages(db: &Connection) -> Result<bool, StoreError> {
 }
 
 /// Gives freed pages back to the file system, at most so many. Returns whether there may be more.
-pub(super) fn give_back(db: &Connection, most: u32) -> Result<bool, StoreError> {
+pub(super) fn give_back(db: &Connection, most: u32) -> StoreResult<bool> {
     // Each step frees one page.
     let mut vacuum = db.prepare_cached("PRAGMA incremental_vacuum")?;
     let mut steps = vacuum.query([])?;
@@ -128,7 +128,7 @@ pub(super) fn give_back(db: &Connection, most: u32) -> Result<bool, StoreError> 
 }
 
 /// The faults of the file itself, page by page and index by index, `most` of them.
-pub(super) fn faults(db: &Connection, most: usize) -> Result<Vec<String>, StoreError> {
+pub(super) fn faults(db: &Connection, most: usize) -> StoreResult<Vec<String>> {
     let mut check = db.prepare(&format!("PRAGMA integrity_check({most})"))?;
     let told = check.query_map([], |row| row.get(0))?;
     let mut told: Vec<String> = told.collect::<Result<_, _>>()?;
@@ -137,18 +137,18 @@ pub(super) fn faults(db: &Connection, most: usize) -> Result<Vec<String>, StoreE
 }
 
 /// Writes all that is committed, as of one moment, to a new file.
-pub(super) fn copy_to(db: &Connection, path: &str) -> Result<(), StoreError> {
+pub(super) fn copy_to(db: &Connection, path: &str) -> StoreResult<()> {
     Ok(db.execute("VACUUM INTO ?", [path]).map(drop)?)
 }
 
 /// Whether there is a table of this name.
-pub(super) fn has_table(db: &Connection, name: &str) -> Result<bool, StoreError> {
+pub(super) fn has_table(db: &Connection, name: &str) -> StoreResult<bool> {
     let there = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?";
     Ok(db.prepare(there)?.exists([name])?)
 }
 
 /// The indexes and views that a store of this version has beside its keys, each in words.
-pub(super) fn parts() -> Result<Vec<String>, StoreError> {
+pub(super) fn parts() -> StoreResult<Vec<String>> {
     let mut empty = Connection::open_in_memory()?;
     schema::migrate(&mut empty)?;
     let sql = "SELECT 'the ' || type || ' ' || name FROM sqlite_master WHERE type <> 'table' AND sql IS NOT NULL";
@@ -166,7 +166,7 @@ pub(super) struct LiteColumn {
 }
 
 /// The tables that a store of this version has, in the order of their names, with their columns.
-pub(super) fn tables() -> Result<Vec<(String, Vec<LiteColumn>)>, StoreError> {
+pub(super) fn tables() -> StoreResult<Vec<(String, Vec<LiteColumn>)>> {
     let mut empty = Connection::open_in_memory()?;
     schema::migrate(&mut empty)?;
     let names = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name";

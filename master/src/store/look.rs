@@ -15,7 +15,7 @@ use super::db::Db;
 use super::lite::{self, connect};
 use super::reader::Reader;
 use super::value;
-use super::{AttemptResult, StoreError, from_postcard, meaning, schema, word};
+use super::{AttemptResult, StoreError, StoreResult, from_postcard, meaning, schema, word};
 
 /// The greatest number of faults of one kind that are listed one by one.
 const SHOWN: usize = 20;
@@ -98,7 +98,7 @@ pub(crate) struct Looked {
 
 /// Opens a store's file for reading, and returns its schema version. Fails with
 /// [`StoreError::Newer`] if a newer program wrote it.
-pub(crate) fn open(path: &Path) -> Result<(Db, usize), StoreError> {
+pub(crate) fn open(path: &Path) -> StoreResult<(Db, usize)> {
     let db = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(|e| e.on_disk_of(path))?;
     let version = schema::version(&db).map_err(|e| e.damages(path))?;
 
@@ -136,7 +136,7 @@ pub(crate) struct StoreFacts {
 
 impl StoreFacts {
     /// Reads these facts from a store in a database; `None` if there is none in it.
-    pub(crate) fn in_database(reader: &Reader) -> Result<Option<Self>, StoreError> {
+    pub(crate) fn in_database(reader: &Reader) -> StoreResult<Option<Self>> {
         reader.with(|db| match db.has_table("meta")? {
             true => Self::of(db).map(Some),
             false => Ok(None),
@@ -144,7 +144,7 @@ impl StoreFacts {
     }
 
     /// Reads these facts from a store.
-    pub(crate) fn of(db: &Db) -> Result<Self, StoreError> {
+    pub(crate) fn of(db: &Db) -> StoreResult<Self> {
         let note = |key: &str| {
             let sql = "SELECT value FROM meta WHERE key = $1";
             db.first(sql, value::values![key], |row| row.get::<Vec<u8>>(0))
@@ -166,11 +166,11 @@ impl StoreFacts {
 
 /// Checks a store's file and the values in it. If an older program wrote it, only the file itself
 /// and the names of content are read; the rest is checked after its upgrade.
-pub(crate) fn look(path: &Path) -> Result<Looked, StoreError> {
+pub(crate) fn look(path: &Path) -> StoreResult<Looked> {
     through(path).map_err(|error| error.on_disk_of(path))
 }
 
-fn through(path: &Path) -> Result<Looked, StoreError> {
+fn through(path: &Path) -> StoreResult<Looked> {
     let (db, version) = open(path)?;
     // One transaction, so that every query sees the same state, however long the check takes.
     db.begin_to_read()?;
@@ -187,7 +187,7 @@ fn through(path: &Path) -> Result<Looked, StoreError> {
 
 /// Checks a store in a database, as of one moment: its layout, and the values in it. Its pages are its
 /// server's.
-pub(crate) fn look_in(reader: &Reader) -> Result<Looked, StoreError> {
+pub(crate) fn look_in(reader: &Reader) -> StoreResult<Looked> {
     reader.with_snapshot(|db| {
         let mut looked = Looked {
             version: db.version()?,
@@ -214,7 +214,7 @@ pub(crate) fn look_in(reader: &Reader) -> Result<Looked, StoreError> {
 }
 
 /// Compares the parts of a layout of this version with those that a database has.
-fn layout(db: &Db, looked: &mut Looked) -> Result<(), StoreError> {
+fn layout(db: &Db, looked: &mut Looked) -> StoreResult<()> {
     let Db::Pg(pg) = db else {
         return Ok(());
     };
@@ -239,7 +239,7 @@ fn layout(db: &Db, looked: &mut Looked) -> Result<(), StoreError> {
 }
 
 /// Checks the values of a store, whose version is known.
-fn values(db: &Db, looked: &mut Looked) -> Result<(), StoreError> {
+fn values(db: &Db, looked: &mut Looked) -> StoreResult<()> {
     looked.named = named(db)?;
     if db.has_table("content")? {
         looked.objects = super::live_objects(db)?;
@@ -270,7 +270,7 @@ pub(super) fn of_tests(dir: &Path) -> Looked {
 }
 
 /// Checks the file itself, page by page and index by index, with SQLite's `integrity_check`.
-fn integrity(db: &Db, path: &Path, faults: &mut Vec<String>) -> Result<(), StoreError> {
+fn integrity(db: &Db, path: &Path, faults: &mut Vec<String>) -> StoreResult<()> {
     let Db::Lite(db) = db else {
         return Ok(());
     };
@@ -283,7 +283,7 @@ fn integrity(db: &Db, path: &Path, faults: &mut Vec<String>) -> Result<(), Store
 }
 
 /// The hashes of all blobs that some job needs.
-pub(crate) fn named(db: &Db) -> Result<BTreeSet<BlobHash>, StoreError> {
+pub(crate) fn named(db: &Db) -> StoreResult<BTreeSet<BlobHash>> {
     let mut named = BTreeSet::new();
     for table in ["blob_use", "checkpoint_blob", "kept_blob"] {
         // A store of an older version lacks some of them.
@@ -299,13 +299,13 @@ pub(crate) fn named(db: &Db) -> Result<BTreeSet<BlobHash>, StoreError> {
 }
 
 /// The jobs that need this content.
-pub(super) fn jobs_with(db: &Db, hash: &BlobHash) -> Result<IdSet, StoreError> {
+pub(super) fn jobs_with(db: &Db, hash: &BlobHash) -> StoreResult<IdSet> {
     let sql = "SELECT job FROM blob_use WHERE hash = $1 UNION SELECT job FROM checkpoint_blob WHERE hash = $1
         UNION SELECT job FROM kept_blob WHERE hash = $1";
     super::reader::ids(db, sql, value::values![hash.0])
 }
 
-fn references(db: &Db, faults: &mut Vec<String>) -> Result<(), StoreError> {
+fn references(db: &Db, faults: &mut Vec<String>) -> StoreResult<()> {
     for (question, meaning) in REFERENCES {
         let first = format!("{question} LIMIT {SHOWN}");
         db.each(&first, &[], |row| {
@@ -316,7 +316,7 @@ fn references(db: &Db, faults: &mut Vec<String>) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn jobs(db: &Db, looked: &mut Looked) -> Result<(), StoreError> {
+fn jobs(db: &Db, looked: &mut Looked) -> StoreResult<()> {
     let sql = "SELECT id, state, spec, total, finished + failed + cancelled, estimates FROM job ORDER BY id";
     db.each(sql, &[], |row| {
         let (id, state, bytes): (u32, String, Vec<u8>) = (row.get(0)?, row.get(1)?, row.get(2)?);
@@ -360,7 +360,7 @@ fn jobs(db: &Db, looked: &mut Looked) -> Result<(), StoreError> {
     })
 }
 
-fn attempts(db: &Db, looked: &mut Looked) -> Result<(), StoreError> {
+fn attempts(db: &Db, looked: &mut Looked) -> StoreResult<()> {
     let sql = "SELECT job, task, number, state, ended IS NULL, result FROM attempt";
     db.each(sql, &[], |row| {
         let (job, task, number): (u32, u32, u32) = (row.get(0)?, row.get(1)?, row.get(2)?);

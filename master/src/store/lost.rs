@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::peers::{PEER_COLUMNS, identity_state, peer_of};
 use super::value::values;
 use super::writer::Writer;
-use super::{PeerStatus, StoreError, micros};
+use super::{PeerStatus, StoreResult, micros};
 
 /// The key in `meta` for the [`LostRenewals`] of each start on a copy: pairs of numbers, each the eight bytes of an `i64`.
 const LOST: &str = "lost renewals";
@@ -56,7 +56,7 @@ fn known_key(id: Uuid) -> String {
 impl Writer {
     /// Notes that a master is started at `now` on this copy, which was made at `copied`. An older store that somebody
     /// put back counts as copied at its start, and was left at the time that it has as `up`.
-    pub(super) fn note_lost_renewals(&mut self, copied: Time, now: Time) -> Result<(), StoreError> {
+    pub(super) fn note_lost_renewals(&mut self, copied: Time, now: Time) -> StoreResult<()> {
         let up = self.note("up")?.and_then(|bytes| bytes.try_into().ok());
         let up = up.map_or(copied, |bytes| Time(u64::from_le_bytes(bytes)));
         let lost = LostRenewals {
@@ -76,7 +76,7 @@ impl Writer {
         self.set_meta(LOST, &bytes)
     }
 
-    fn lost_renewals(&self) -> Result<Vec<LostRenewals>, StoreError> {
+    fn lost_renewals(&self) -> StoreResult<Vec<LostRenewals>> {
         let bytes = self.note(LOST)?.unwrap_or_default();
         let numbers: Vec<i64> = bytes
             .chunks_exact(8)
@@ -93,7 +93,7 @@ impl Writer {
 
     /// Notes that this store's master renews the certificate of an identity at `now`, while lost renewals count: those
     /// are older.
-    pub(super) fn note_known_renewal(&mut self, id: Uuid, now: Time) -> Result<(), StoreError> {
+    pub(super) fn note_known_renewal(&mut self, id: Uuid, now: Time) -> StoreResult<()> {
         if !self.lost_renewals()?.iter().any(|lost| lost.count(now)) {
             return Ok(());
         }
@@ -101,7 +101,7 @@ impl Writer {
     }
 
     /// Whether the newest renewal of an identity that was noted is as late as `at_s`.
-    fn knows_a_renewal_since(&self, id: Uuid, at_s: i64) -> Result<bool, StoreError> {
+    fn knows_a_renewal_since(&self, id: Uuid, at_s: i64) -> StoreResult<bool> {
         let known = self.note(&known_key(id))?;
         let known = known.and_then(|bytes| bytes.try_into().ok());
         Ok(known.is_some_and(|bytes| i64::from_le_bytes(bytes) >= at_s))
@@ -116,7 +116,7 @@ impl Writer {
         id: Uuid,
         key_hash: [u8; 32],
         (issued, now): (Issued, Time),
-    ) -> Result<PeerStatus, StoreError> {
+    ) -> StoreResult<PeerStatus> {
         let fits = |lost: &LostRenewals| {
             lost.count(now) && (lost.since_s..=lost.until_s).contains(&issued.at_s)
         };

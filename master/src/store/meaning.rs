@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use super::db::Db;
 use super::value::SqlCell;
-use super::{Attendance, Promised, StoreError, from_postcard, order, results, word};
+use super::{Attendance, Promised, StoreError, StoreResult, from_postcard, order, results, word};
 
 /// The number of faults after which the check of a table stops.
 const SHOWN: usize = 20;
@@ -35,13 +35,13 @@ enum ColumnKind {
     /// Any UTF-8 text.
     Text,
     /// Text that this function can parse.
-    Word(fn(&str) -> Result<(), StoreError>),
+    Word(fn(&str) -> StoreResult<()>),
     /// Exactly this number of bytes.
     Bytes(usize),
     /// Bytes that another check covers.
     Blob,
     /// Bytes that this function can decode.
-    Value(fn(&[u8]) -> Result<(), StoreError>),
+    Value(fn(&[u8]) -> StoreResult<()>),
 }
 
 use ColumnKind::{Blob, Bytes, Count, Flag, Id, Number, Real, Text, Value, Word};
@@ -350,38 +350,38 @@ const META: [(&str, usize); 10] = [
     ("update key", 32),
 ];
 
-fn attendance(text: &str) -> Result<(), StoreError> {
+fn attendance(text: &str) -> StoreResult<()> {
     Attendance::of(text).map(drop)
 }
 
-fn labels(text: &str) -> Result<(), StoreError> {
+fn labels(text: &str) -> StoreResult<()> {
     let words = text.split(',').filter(|word| !word.is_empty());
     words.into_iter().try_for_each(label_of)
 }
 
-fn label_of(word: &str) -> Result<(), StoreError> {
+fn label_of(word: &str) -> StoreResult<()> {
     let label: Result<Label, _> = word.parse();
     label
         .map(drop)
         .map_err(|bad| StoreError::Content(bad.to_string()))
 }
 
-fn scope(text: &str) -> Result<(), StoreError> {
+fn scope(text: &str) -> StoreResult<()> {
     let scope: Result<SiteScope, _> = text.parse();
     scope
         .map(drop)
         .map_err(|bad| StoreError::Content(bad.to_string()))
 }
 
-fn role(text: &str) -> Result<(), StoreError> {
+fn role(text: &str) -> StoreResult<()> {
     word::<Role>(text).map(drop)
 }
 
-fn verdict(text: &str) -> Result<(), StoreError> {
+fn verdict(text: &str) -> StoreResult<()> {
     results::judgement(Some(text.to_owned())).map(drop)
 }
 
-fn value<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Result<(), StoreError> {
+fn value<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> StoreResult<()> {
     from_postcard::<T>(bytes).map(drop)
 }
 
@@ -420,7 +420,7 @@ fn said(error: StoreError) -> String {
 
 /// Reads all rows of all tables, and adds a fault for each value that is not valid. The check of a
 /// table stops once it has `SHOWN` faults.
-pub(super) fn look(db: &Db, faults: &mut Vec<String>) -> Result<(), StoreError> {
+pub(super) fn look(db: &Db, faults: &mut Vec<String>) -> StoreResult<()> {
     for (table, columns) in TABLES {
         let names: Vec<String> = columns
             .iter()

@@ -151,6 +151,9 @@ pub enum StoreError {
     Content(String),
 }
 
+/// The outcome of work with the store.
+pub type StoreResult<T> = Result<T, StoreError>;
+
 /// The output of one attempt, as the `result` column holds it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AttemptResult {
@@ -182,7 +185,7 @@ pub struct Peer {
 }
 
 /// Parses a stored word, such as a state or a role.
-fn word<T: std::str::FromStr<Err = String>>(text: &str) -> Result<T, StoreError> {
+fn word<T: std::str::FromStr<Err = String>>(text: &str) -> StoreResult<T> {
     text.parse().map_err(StoreError::Content)
 }
 
@@ -197,13 +200,13 @@ fn sum(bytes: &[u8]) -> [u8; SUM] {
 }
 
 /// Encodes a value for a column: postcard, followed by its checksum.
-fn to_postcard<T: Serialize>(value: &T) -> Result<Vec<u8>, StoreError> {
+fn to_postcard<T: Serialize>(value: &T) -> StoreResult<Vec<u8>> {
     let mut bytes = postcard::to_stdvec(value).map_err(|e| StoreError::Content(e.to_string()))?;
     bytes.extend(sum(&bytes));
     Ok(bytes)
 }
 
-fn from_postcard<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Result<T, StoreError> {
+fn from_postcard<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> StoreResult<T> {
     let rotten = || StoreError::Rotten {
         what: "a value".to_owned(),
     };

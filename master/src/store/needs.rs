@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use common::content::BlobHash;
 
-use super::StoreError;
+use super::StoreResult;
 use super::db::Db;
 use super::reader::Reader;
 use super::value::SqlValue;
@@ -27,7 +27,7 @@ fn question(count: usize) -> String {
 }
 
 /// Returns those of the `hashes` that some job needs.
-fn needed(db: &Db, hashes: &[BlobHash]) -> Result<BTreeSet<BlobHash>, StoreError> {
+fn needed(db: &Db, hashes: &[BlobHash]) -> StoreResult<BTreeSet<BlobHash>> {
     let mut needed = BTreeSet::new();
     for portion in hashes.chunks(ASKED) {
         let mut values: Vec<SqlValue<'_>> = portion
@@ -48,14 +48,14 @@ fn needed(db: &Db, hashes: &[BlobHash]) -> Result<BTreeSet<BlobHash>, StoreError
 
 impl Reader {
     /// Returns those of the `hashes` that some job needs, as of the last commit.
-    pub(crate) fn needed(&self, hashes: &[BlobHash]) -> Result<BTreeSet<BlobHash>, StoreError> {
+    pub(crate) fn needed(&self, hashes: &[BlobHash]) -> StoreResult<BTreeSet<BlobHash>> {
         self.with(|db| needed(db, hashes))
     }
 }
 
 impl Writer {
     /// Whether some job needs this content.
-    pub(crate) fn needs_blob(&self, hash: &BlobHash) -> Result<bool, StoreError> {
+    pub(crate) fn needs_blob(&self, hash: &BlobHash) -> StoreResult<bool> {
         Ok(!needed(self.db(), &[*hash])?.is_empty())
     }
 }
@@ -71,7 +71,7 @@ mod tests {
 
     impl Writer {
         /// Returns those of the `hashes` that some job needs.
-        pub(crate) fn needed(&self, hashes: &[BlobHash]) -> Result<BTreeSet<BlobHash>, StoreError> {
+        pub(crate) fn needed(&self, hashes: &[BlobHash]) -> StoreResult<BTreeSet<BlobHash>> {
             needed(self.db(), hashes)
         }
     }

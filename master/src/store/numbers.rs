@@ -3,10 +3,10 @@
 //! The last ones are noted with each commit: a number is never used twice, not even where its row was
 //! removed.
 
-use super::StoreError;
 use super::db::Db;
 use super::value::values;
 use super::writer::Writer;
+use super::{StoreError, StoreResult};
 
 /// The key in `meta` for the last numbers of each kind, each as four bytes, in the order of
 /// [`Numbered`].
@@ -42,7 +42,7 @@ pub(super) struct LastNumbers {
 
 impl LastNumbers {
     /// Reads the last numbers from a store.
-    pub(super) fn read(db: &Db) -> Result<Self, StoreError> {
+    pub(super) fn read(db: &Db) -> StoreResult<Self> {
         let mut last = db.one(LARGEST, &[], |row| {
             Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?])
         })?;
@@ -60,7 +60,7 @@ impl LastNumbers {
 
 impl Writer {
     /// The next number of this kind.
-    pub(super) fn number(&mut self, of: Numbered) -> Result<u32, StoreError> {
+    pub(super) fn number(&mut self, of: Numbered) -> StoreResult<u32> {
         let last = &mut self.numbers.last[of as usize];
         let next = last
             .checked_add(1)
@@ -79,7 +79,7 @@ impl Writer {
     }
 
     /// Notes the last numbers in `meta`, if some were given out since.
-    pub(super) fn note_numbers(&mut self) -> Result<(), StoreError> {
+    pub(super) fn note_numbers(&mut self) -> StoreResult<()> {
         if std::mem::take(&mut self.numbers.new) && self.db_laws().numbers_by_core {
             let noted = self.numbers.last.map(u32::to_le_bytes).concat();
             self.set_meta(NUMBERS, &noted)?;

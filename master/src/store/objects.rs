@@ -8,7 +8,7 @@ use super::db::Db;
 use super::reader::Reader;
 use super::value::values;
 use super::writer::Writer;
-use super::{StoreError, micros, time};
+use super::{StoreResult, micros, time};
 
 /// The name of an object: the content's hash, and a number that is drawn for each upload, so that no
 /// name is used twice.
@@ -32,7 +32,7 @@ pub(crate) struct LiveObject {
 }
 
 /// Returns each [`LiveObject`].
-pub(crate) fn live_objects(db: &Db) -> Result<Vec<(BlobHash, LiveObject)>, StoreError> {
+pub(crate) fn live_objects(db: &Db) -> StoreResult<Vec<(BlobHash, LiveObject)>> {
     let sql = "SELECT hash, generation, size, counted_on FROM content WHERE condemned IS NULL";
     db.all(sql, &[], |row| {
         let live = LiveObject {
@@ -50,7 +50,7 @@ impl Reader {
         &self,
         before: Time,
         most: usize,
-    ) -> Result<Vec<ObjectName>, StoreError> {
+    ) -> StoreResult<Vec<ObjectName>> {
         let sql = format!(
             "SELECT hash, generation FROM content WHERE condemned < $1 ORDER BY condemned LIMIT {most}"
         );
@@ -65,10 +65,7 @@ impl Reader {
     }
 
     /// Returns those of these objects that the store does not know.
-    pub(crate) fn unknown_objects(
-        &self,
-        names: &[ObjectName],
-    ) -> Result<Vec<ObjectName>, StoreError> {
+    pub(crate) fn unknown_objects(&self, names: &[ObjectName]) -> StoreResult<Vec<ObjectName>> {
         let known = "SELECT 1 FROM content WHERE hash = $1 AND generation = $2";
 
         self.with(|db| {
@@ -85,7 +82,7 @@ impl Reader {
 
 impl Writer {
     /// The same as [`live_objects`].
-    pub(crate) fn live_objects(&self) -> Result<Vec<(BlobHash, LiveObject)>, StoreError> {
+    pub(crate) fn live_objects(&self) -> StoreResult<Vec<(BlobHash, LiveObject)>> {
         live_objects(self.db())
     }
 
@@ -95,7 +92,7 @@ impl Writer {
         generation: i64,
         blob: BlobRef,
         now: Time,
-    ) -> Result<bool, StoreError> {
+    ) -> StoreResult<bool> {
         let size = i64::try_from(blob.size).unwrap_or(i64::MAX);
         let sql = "INSERT INTO content (hash, generation, size, counted_on) VALUES ($1, $2, $3, $4)
             ON CONFLICT (hash, generation) DO NOTHING";
@@ -104,24 +101,20 @@ impl Writer {
     }
 
     /// Notes that somebody counts on this content from now on.
-    pub(crate) fn object_counts(&mut self, hash: &BlobHash, now: Time) -> Result<(), StoreError> {
+    pub(crate) fn object_counts(&mut self, hash: &BlobHash, now: Time) -> StoreResult<()> {
         let sql = "UPDATE content SET counted_on = $1 WHERE hash = $2 AND condemned IS NULL";
         self.change(sql, values![micros(now), hash.0])
     }
 
     /// Condemns an object that counts: it does not any more, and may be deleted.
-    pub(crate) fn condemn_object(&mut self, name: ObjectName, now: Time) -> Result<(), StoreError> {
+    pub(crate) fn condemn_object(&mut self, name: ObjectName, now: Time) -> StoreResult<()> {
         let sql = "UPDATE content SET condemned = $1
             WHERE hash = $2 AND generation = $3 AND condemned IS NULL";
         self.change(sql, values![micros(now), name.hash.0, name.generation])
     }
 
     /// Condemns an object that the store does not know, and never will.
-    pub(crate) fn condemn_unknown(
-        &mut self,
-        name: ObjectName,
-        now: Time,
-    ) -> Result<(), StoreError> {
+    pub(crate) fn condemn_unknown(&mut self, name: ObjectName, now: Time) -> StoreResult<()> {
         let sql = "INSERT INTO content (hash, generation, size, counted_on, condemned) VALUES ($1, $2, 0, $3, $4)
             ON CONFLICT (hash, generation) DO NOTHING";
         let now = micros(now);
@@ -129,7 +122,7 @@ impl Writer {
     }
 
     /// Forgets those of the objects `names` that are condemned, since they were deleted.
-    pub(crate) fn forget_objects(&mut self, names: &[ObjectName]) -> Result<(), StoreError> {
+    pub(crate) fn forget_objects(&mut self, names: &[ObjectName]) -> StoreResult<()> {
         let sql =
             "DELETE FROM content WHERE hash = $1 AND generation = $2 AND condemned IS NOT NULL";
         for name in names {

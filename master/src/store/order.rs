@@ -9,7 +9,7 @@ use common::{After, EndCondition, IdSet, JobId, JobSpec, RequestId, TaskSet, Tim
 use super::db::Db;
 use super::value::{SqlRow, values};
 use super::writer::Writer;
-use super::{Reader, StoreError, from_postcard, micros, reader, to_postcard, word};
+use super::{Reader, StoreError, StoreResult, from_postcard, micros, reader, to_postcard, word};
 
 /// The columns of a job's view that `labels_of` and `after_of` read, whether it is open, and its needs.
 pub(super) const COLUMNS: &str = "(SELECT string_agg(label, ',') FROM job_label WHERE job_label.job = job.id), \
@@ -70,7 +70,7 @@ pub(super) fn labels_of(column: Option<String>) -> BTreeSet<Label> {
 }
 
 /// Reads the jobs before a job from their column.
-pub(super) fn stored_after(column: Option<String>) -> Result<Vec<StoredAfter>, StoreError> {
+pub(super) fn stored_after(column: Option<String>) -> StoreResult<Vec<StoredAfter>> {
     let text = column.unwrap_or_default();
     let one = |part: &str| {
         let (after, met) = part.rsplit_once(':')?;
@@ -89,13 +89,13 @@ pub(super) fn stored_after(column: Option<String>) -> Result<Vec<StoredAfter>, S
 }
 
 /// The view of the jobs before a job, none of which is waited for.
-pub(super) fn after_of(column: Option<String>) -> Result<Vec<AfterView>, StoreError> {
+pub(super) fn after_of(column: Option<String>) -> StoreResult<Vec<AfterView>> {
     let stored = stored_after(column)?;
     Ok(stored.iter().map(StoredAfter::view).collect())
 }
 
 /// Adds to a spec as it was submitted what was added to the job since. Returns the bytes of that.
-pub(super) fn grown(db: &Db, job: JobId, spec: &mut JobSpec) -> Result<u64, StoreError> {
+pub(super) fn grown(db: &Db, job: JobId, spec: &mut JobSpec) -> StoreResult<u64> {
     let sql = "SELECT tasks FROM addition WHERE job = $1 ORDER BY number";
     let mut size = 0;
     db.each(sql, values![job.0], |row| {
@@ -109,7 +109,7 @@ pub(super) fn grown(db: &Db, job: JobId, spec: &mut JobSpec) -> Result<u64, Stor
 
 impl Writer {
     /// The state of a job and the number of its tasks, which is all that is read of it.
-    pub(crate) fn state_of(&self, job: JobId) -> Result<Option<(JobState, u64)>, StoreError> {
+    pub(crate) fn state_of(&self, job: JobId) -> StoreResult<Option<(JobState, u64)>> {
         let sql = "SELECT state, total FROM job WHERE id = $1";
         self.db().first(sql, values![job.0], |row| {
             let total: i64 = row.get(1)?;
@@ -124,7 +124,7 @@ impl Writer {
         labels: &BTreeSet<Label>,
         after: &[StoredAfter],
         open: bool,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         for label in labels {
             self.change(
                 "INSERT INTO job_label (label, job) VALUES ($1, $2)",
@@ -146,7 +146,7 @@ impl Writer {
     }
 
     /// Stores whether a job is open.
-    pub(crate) fn set_open(&mut self, job: JobId, open: bool) -> Result<(), StoreError> {
+    pub(crate) fn set_open(&mut self, job: JobId, open: bool) -> StoreResult<()> {
         self.change(
             "UPDATE job SET open = $1 WHERE id = $2 AND open <> $1",
             values![open, job.0],
@@ -154,7 +154,7 @@ impl Writer {
     }
 
     /// Notes that a job has ended: no other one waits for it any more.
-    pub(crate) fn job_ended(&mut self, before: JobId) -> Result<(), StoreError> {
+    pub(crate) fn job_ended(&mut self, before: JobId) -> StoreResult<()> {
         self.change(
             "UPDATE job_after SET met = TRUE WHERE before = $1 AND NOT met",
             values![before.0],
@@ -162,7 +162,7 @@ impl Writer {
     }
 
     /// Notes that a job waits for another one anew.
-    pub(crate) fn wait_again(&mut self, job: JobId, before: JobId) -> Result<(), StoreError> {
+    pub(crate) fn wait_again(&mut self, job: JobId, before: JobId) -> StoreResult<()> {
         self.change(
             "UPDATE job_after SET met = FALSE WHERE job = $1 AND before = $2",
             values![job.0, before.0],
@@ -173,7 +173,7 @@ impl Writer {
     pub(crate) fn addition_of_request(
         &self,
         request: RequestId,
-    ) -> Result<Option<KnownAddition>, StoreError> {
+    ) -> StoreResult<Option<KnownAddition>> {
         let sql = "SELECT job, body_hash, \"user\", tasks FROM addition WHERE request = $1";
         let read = |row: &SqlRow<'_>| {
             Ok(KnownAddition {
@@ -187,7 +187,7 @@ impl Writer {
     }
 
     /// Adds tasks to a job. Returns the bytes that they take.
-    pub(crate) fn add_tasks(&mut self, new: &NewAddition<'_>) -> Result<u64, StoreError> {
+    pub(crate) fn add_tasks(&mut self, new: &NewAddition<'_>) -> StoreResult<u64> {
         let tasks = to_postcard(new.tasks)?;
         let size = tasks.len() as u64;
         self.change(
@@ -219,7 +219,7 @@ impl Reader {
         labels: &BTreeSet<Label>,
         user: Option<&str>,
         shared: bool,
-    ) -> Result<IdSet, StoreError> {
+    ) -> StoreResult<IdSet> {
         let sql = "SELECT job.id FROM job_label JOIN job ON job.id = job_label.job WHERE label = $1 AND (CAST($2 AS TEXT) IS NULL OR
                    \"user\" = $2 OR ($3 AND EXISTS (SELECT 1 FROM share WHERE share.job = job.id AND share.\"user\" = $2)))";
 
@@ -234,11 +234,7 @@ impl Reader {
     }
 
     /// Those of `jobs` that have all of these labels.
-    pub(crate) fn labelled_of(
-        &self,
-        jobs: &IdSet,
-        labels: &BTreeSet<Label>,
-    ) -> Result<IdSet, StoreError> {
+    pub(crate) fn labelled_of(&self, jobs: &IdSet, labels: &BTreeSet<Label>) -> StoreResult<IdSet> {
         self.with(|db| {
             let sql = "SELECT label FROM job_label WHERE job = $1";
             let mut found = IdSet::new();
@@ -255,7 +251,7 @@ impl Reader {
 }
 
 /// Checks that the text names a way in which a job ends.
-pub(super) fn ending(text: &str) -> Result<(), StoreError> {
+pub(super) fn ending(text: &str) -> StoreResult<()> {
     text.parse::<EndCondition>()
         .map(drop)
         .map_err(StoreError::Content)

@@ -11,7 +11,7 @@ use super::numbers::Numbered;
 use super::reader::Reader;
 use super::value::{SqlRow, values};
 use super::writer::Writer;
-use super::{Peer, StoreError, micros, time, word};
+use super::{Peer, StoreResult, micros, time, word};
 
 /// The result of redeeming a join token, `Writer::redeem`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub(crate) struct NewToken<'a> {
 
 const TOKEN_COLUMNS: &str = "id, role, name, uses_left, expires, revoked, speaks_for";
 
-fn token_view(row: &SqlRow<'_>) -> Result<TokenView, StoreError> {
+fn token_view(row: &SqlRow<'_>) -> StoreResult<TokenView> {
     Ok(TokenView {
         id: row.get(0)?,
         role: word(&row.get::<String>(1)?)?,
@@ -80,7 +80,7 @@ fn token_view(row: &SqlRow<'_>) -> Result<TokenView, StoreError> {
 
 pub(super) const PEER_COLUMNS: &str = "uuid, role, name, key_hash, host";
 
-pub(super) fn peer_of(row: &SqlRow<'_>) -> Result<Peer, StoreError> {
+pub(super) fn peer_of(row: &SqlRow<'_>) -> StoreResult<Peer> {
     Ok(Peer {
         id: Uuid::from_bytes(row.get(0)?),
         role: word(&row.get::<String>(1)?)?,
@@ -112,12 +112,12 @@ impl Reader {
         token: u32,
         secret_hash: [u8; 32],
         now: Time,
-    ) -> Result<Option<Peer>, StoreError> {
+    ) -> StoreResult<Option<Peer>> {
         self.speaker(token, now, |hash| same(hash, secret_hash))
     }
 
     /// Whether a token that has let somebody in counts still, and the identity behind it.
-    pub(crate) fn still_speaks(&self, token: u32, now: Time) -> Result<bool, StoreError> {
+    pub(crate) fn still_speaks(&self, token: u32, now: Time) -> StoreResult<bool> {
         let speaker = self.speaker(token, now, |_| true)?;
         Ok(speaker.is_some())
     }
@@ -127,7 +127,7 @@ impl Reader {
         token: u32,
         now: Time,
         proves: impl Fn([u8; 32]) -> bool,
-    ) -> Result<Option<Peer>, StoreError> {
+    ) -> StoreResult<Option<Peer>> {
         let sql = format!("SELECT {TOKEN_COLUMNS}, secret_hash FROM token WHERE id = $1");
         let peer =
             format!("SELECT {PEER_COLUMNS} FROM peer WHERE name = $1 AND approved AND NOT revoked");
@@ -159,7 +159,7 @@ impl Reader {
 
 impl Writer {
     /// Creates a token and returns it as lists show it.
-    pub(crate) fn add_token(&mut self, new: &NewToken<'_>) -> Result<TokenView, StoreError> {
+    pub(crate) fn add_token(&mut self, new: &NewToken<'_>) -> StoreResult<TokenView> {
         let role = new.role.to_string();
         let expires = micros(new.expires);
         let id = self.number(Numbered::Token)?;
@@ -181,23 +181,19 @@ impl Writer {
     }
 
     /// Revokes a token. Returns false if there is none of this number.
-    pub(crate) fn revoke_token(&mut self, id: u32) -> Result<bool, StoreError> {
+    pub(crate) fn revoke_token(&mut self, id: u32) -> StoreResult<bool> {
         Ok(self.count("UPDATE token SET revoked = TRUE WHERE id = $1", values![id])? > 0)
     }
 
     /// All tokens, in the order of their numbers.
-    pub(crate) fn tokens(&self) -> Result<Vec<TokenView>, StoreError> {
+    pub(crate) fn tokens(&self) -> StoreResult<Vec<TokenView>> {
         let sql = format!("SELECT {TOKEN_COLUMNS} FROM token ORDER BY id");
         self.db().all(&sql, &[], token_view)
     }
 
     /// The join token of this number, if the secret is right, and whether identities that join with it
     /// need an admin's approval.
-    fn token(
-        &self,
-        id: u32,
-        secret_hash: [u8; 32],
-    ) -> Result<Option<(TokenView, bool)>, StoreError> {
+    fn token(&self, id: u32, secret_hash: [u8; 32]) -> StoreResult<Option<(TokenView, bool)>> {
         let sql = format!(
             "SELECT {TOKEN_COLUMNS}, secret_hash, approval FROM token WHERE id = $1 AND speaks_for IS NULL"
         );
@@ -220,7 +216,7 @@ impl Writer {
         key_hash: [u8; 32],
         wanted: WantedRole,
         now: Time,
-    ) -> Result<Redeemed, StoreError> {
+    ) -> StoreResult<Redeemed> {
         let Some((view, approval)) = self.token(token, secret_hash)? else {
             return Ok(Redeemed::Wrong);
         };
@@ -258,7 +254,7 @@ impl Writer {
         })
     }
 
-    fn peer_of_token(&self, token: u32, key_hash: [u8; 32]) -> Result<Option<Peer>, StoreError> {
+    fn peer_of_token(&self, token: u32, key_hash: [u8; 32]) -> StoreResult<Option<Peer>> {
         let sql = format!(
             "SELECT {PEER_COLUMNS} FROM peer WHERE key_hash = $1 AND token = $2 AND NOT revoked"
         );
@@ -272,7 +268,7 @@ impl Writer {
         name: &str,
         key_hash: [u8; 32],
         now: Time,
-    ) -> Result<Peer, StoreError> {
+    ) -> StoreResult<Peer> {
         let id = Uuid::from_bytes(rand::random());
         let name = self.unique_name(name)?;
         let host = match role {
@@ -299,7 +295,7 @@ impl Writer {
     }
 
     /// A name that no identity has or had: `wished`, if necessary with a number behind it.
-    fn unique_name(&self, wished: &str) -> Result<String, StoreError> {
+    fn unique_name(&self, wished: &str) -> StoreResult<String> {
         let taken = "SELECT 1 FROM peer WHERE name = $1";
         let mut name = wished.to_owned();
         for n in 2.. {
@@ -313,11 +309,7 @@ impl Writer {
 
     /// The [`PeerStatus`] of the holder of a certificate with this number and key. The first use of a
     /// renewed key makes it the present one.
-    pub(crate) fn standing(
-        &mut self,
-        id: Uuid,
-        key_hash: [u8; 32],
-    ) -> Result<PeerStatus, StoreError> {
+    pub(crate) fn standing(&mut self, id: Uuid, key_hash: [u8; 32]) -> StoreResult<PeerStatus> {
         let sql = format!(
             "SELECT {PEER_COLUMNS}, next_key_hash, former_key_hash, approved, revoked FROM peer WHERE uuid = $1"
         );
@@ -358,7 +350,7 @@ impl Writer {
         key_hash: [u8; 32],
         expires: Time,
         now: Time,
-    ) -> Result<bool, StoreError> {
+    ) -> StoreResult<bool> {
         let sql = "UPDATE peer SET next_key_hash = $1, expires = $2 WHERE uuid = $3 AND NOT revoked AND approved";
         if self.count(sql, values![key_hash, micros(expires), id.as_bytes()])? == 0 {
             return Ok(false);
@@ -368,7 +360,7 @@ impl Writer {
     }
 
     /// Stores the expiry of an identity's certificate.
-    pub(crate) fn peer_expires(&mut self, id: Uuid, expires: Time) -> Result<(), StoreError> {
+    pub(crate) fn peer_expires(&mut self, id: Uuid, expires: Time) -> StoreResult<()> {
         self.change(
             "UPDATE peer SET expires = $1 WHERE uuid = $2",
             values![micros(expires), id.as_bytes()],
@@ -376,7 +368,7 @@ impl Writer {
     }
 
     /// The expiry of an identity's newest certificate, if known.
-    pub(crate) fn expiry_of(&self, id: Uuid) -> Result<Option<Time>, StoreError> {
+    pub(crate) fn expiry_of(&self, id: Uuid) -> StoreResult<Option<Time>> {
         let sql = "SELECT expires FROM peer WHERE uuid = $1";
         let found: Option<Option<i64>> = self
             .db()
@@ -385,18 +377,14 @@ impl Writer {
     }
 
     /// The identity of this name, revoked or not.
-    pub(crate) fn peer_named(&self, name: &str) -> Result<Option<Peer>, StoreError> {
+    pub(crate) fn peer_named(&self, name: &str) -> StoreResult<Option<Peer>> {
         let sql = format!("SELECT {PEER_COLUMNS} FROM peer WHERE name = $1");
         self.db().first(&sql, values![name], peer_of)
     }
 
     /// Revokes an identity, and with it a pending key renewal, or approves one. Returns whether it is so now: one
     /// that was revoked is not approved.
-    pub(crate) fn judge_peer(
-        &mut self,
-        id: Uuid,
-        state: IdentityState,
-    ) -> Result<bool, StoreError> {
+    pub(crate) fn judge_peer(&mut self, id: Uuid, state: IdentityState) -> StoreResult<bool> {
         match state {
             IdentityState::Revoked => {
                 let sql = "UPDATE peer SET revoked = TRUE, next_key_hash = NULL WHERE uuid = $1";
@@ -412,7 +400,7 @@ impl Writer {
 
     /// All identities in the order of their names, each with its number. `connections` is left at
     /// 0.
-    pub(crate) fn identities(&self) -> Result<Vec<(Uuid, IdentityView)>, StoreError> {
+    pub(crate) fn identities(&self) -> StoreResult<Vec<(Uuid, IdentityView)>> {
         let sql = "SELECT uuid, role, name, host, enrolled, expires, approved, revoked FROM peer ORDER BY name";
         self.db().all(sql, &[], |row| {
             let view = IdentityView {
@@ -429,7 +417,7 @@ impl Writer {
     }
 
     /// Lets a user look at a job, or ends that. Returns whether it changed anything.
-    pub(crate) fn share(&mut self, job: JobId, user: &str, on: bool) -> Result<bool, StoreError> {
+    pub(crate) fn share(&mut self, job: JobId, user: &str, on: bool) -> StoreResult<bool> {
         let sql = if on {
             "INSERT INTO share (job, \"user\") VALUES ($1, $2) ON CONFLICT DO NOTHING"
         } else {

@@ -6,7 +6,7 @@ use common::{JobId, Time};
 use serde::{Deserialize, Serialize};
 
 use super::value::values;
-use super::{StoreError, Writer, to_postcard};
+use super::{StoreResult, Writer, to_postcard};
 
 /// A job's promise, as the `promise` column holds it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -88,11 +88,7 @@ impl Promised {
 
 impl Writer {
     /// Stores a job's promise.
-    pub(crate) fn keep_promise(
-        &mut self,
-        job: JobId,
-        promised: &Promised,
-    ) -> Result<(), StoreError> {
+    pub(crate) fn keep_promise(&mut self, job: JobId, promised: &Promised) -> StoreResult<()> {
         self.change(
             "UPDATE job SET promise = $1 WHERE id = $2",
             values![to_postcard(promised)?, job.0],
@@ -100,7 +96,7 @@ impl Writer {
     }
 
     /// A job's promise, if it has one.
-    pub(crate) fn promise(&self, job: JobId) -> Result<Option<Promised>, StoreError> {
+    pub(crate) fn promise(&self, job: JobId) -> StoreResult<Option<Promised>> {
         let sql = "SELECT promise FROM job WHERE id = $1";
         let found = self
             .db()

@@ -18,7 +18,9 @@ use super::db::Db;
 use super::lite::connect;
 use super::pg::{Database, Pg};
 use super::value::{SqlRow, SqlValue, values};
-use super::{AttemptResult, Promised, StoreError, from_postcard, order, span, time, word};
+use super::{
+    AttemptResult, Promised, StoreError, StoreResult, from_postcard, order, span, time, word,
+};
 use crate::locked;
 
 /// A handle to read the store from any thread. A clone shares the pool of idle connections.
@@ -86,7 +88,7 @@ pub(crate) struct AttemptRow {
     /// Whether no retry that somebody asked for has come after it.
     pub(crate) charged: bool,
     /// The output of the attempt, if it has any; an error if the stored value is damaged.
-    pub(crate) result: Result<Option<AttemptResult>, StoreError>,
+    pub(crate) result: StoreResult<Option<AttemptResult>>,
     /// Whether the store has an output of it, also where `result` was let go.
     pub(crate) has_result: bool,
     /// Whether its result, if it has one, is the task's: others agree with it, or results are not
@@ -113,7 +115,7 @@ fn same_spec(specs: &SpecsInUse, job: JobId, total: i64) -> Option<Arc<JobSpec>>
 }
 
 /// Reads a job's spec with all that was added to the job.
-fn spec_as_grown(db: &Db, job: JobId) -> Result<Option<JobSpec>, StoreError> {
+fn spec_as_grown(db: &Db, job: JobId) -> StoreResult<Option<JobSpec>> {
     let sql = "SELECT spec FROM job WHERE id = $1";
     let Some(mut spec) = db.first(sql, values![job.0], |row| row.decoded(0))? else {
         return Ok(None);
@@ -143,12 +145,12 @@ impl Reader {
     }
 
     /// The masters that stand by, where masters take the store from each other.
-    pub(crate) fn standbys(&self) -> Result<Option<Vec<StandbyView>>, StoreError> {
+    pub(crate) fn standbys(&self) -> StoreResult<Option<Vec<StandbyView>>> {
         self.with(Db::standbys)
     }
 
     /// The bytes that the database of the store takes, with whatever else is in it; `None` of a file.
-    pub(crate) fn database_bytes(&self) -> Result<Option<u64>, StoreError> {
+    pub(crate) fn database_bytes(&self) -> StoreResult<Option<u64>> {
         match &*self.place {
             StorePlace::File(_) => Ok(None),
             StorePlace::Postgres(_) => self.with(|db| {
@@ -168,10 +170,7 @@ impl Reader {
         }
     }
 
-    pub(super) fn with<T>(
-        &self,
-        query: impl FnOnce(&Db) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
+    pub(super) fn with<T>(&self, query: impl FnOnce(&Db) -> StoreResult<T>) -> StoreResult<T> {
         let (pool, given_back) = &*self.pool;
         let lock = || locked(pool);
         let pooled = {
@@ -197,22 +196,22 @@ impl Reader {
     }
 
     /// The jobs that need this content.
-    pub(crate) fn jobs_with(&self, hash: &BlobHash) -> Result<IdSet, StoreError> {
+    pub(crate) fn jobs_with(&self, hash: &BlobHash) -> StoreResult<IdSet> {
         self.with(|db| super::look::jobs_with(db, hash))
     }
 
     /// Asks on a connection of its own, for which all questions see one state.
     pub(super) fn with_snapshot<T>(
         &self,
-        query: impl FnOnce(&Db) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
+        query: impl FnOnce(&Db) -> StoreResult<T>,
+    ) -> StoreResult<T> {
         query(&match &*self.place {
             StorePlace::File(_) => self.connect()?,
             StorePlace::Postgres(place) => Db::Pg(Pg::snapshot(place)?),
         })
     }
 
-    fn connect(&self) -> Result<Db, StoreError> {
+    fn connect(&self) -> StoreResult<Db> {
         match &*self.place {
             StorePlace::File(path) => connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map(Db::Lite),
             StorePlace::Postgres(place) => Ok(Db::Pg(Pg::reader(place.clone()))),
@@ -221,7 +220,7 @@ impl Reader {
 
     /// The jobs of `user`, or all jobs with `None`. With `shared` the jobs that are shared with
     /// that user are included.
-    pub(crate) fn job_ids(&self, user: Option<&str>, shared: bool) -> Result<IdSet, StoreError> {
+    pub(crate) fn job_ids(&self, user: Option<&str>, shared: bool) -> StoreResult<IdSet> {
         self.with(|db| match user {
             None => ids(db, "SELECT id FROM job", &[]),
             Some(user) if shared => ids(
@@ -240,7 +239,7 @@ impl Reader {
         jobs: &IdSet,
         user: Option<&str>,
         shared: bool,
-    ) -> Result<IdSet, StoreError> {
+    ) -> StoreResult<IdSet> {
         let sql = "SELECT id FROM job WHERE id BETWEEN $1 AND $2 AND (CAST($3 AS TEXT) IS NULL OR \"user\" = $3 OR
                    ($4 AND EXISTS (SELECT 1 FROM share WHERE share.job = job.id AND share.\"user\" = $3)))";
         self.with(|db| {
@@ -253,7 +252,7 @@ impl Reader {
     }
 
     /// The jobs that are shared with a user.
-    pub(crate) fn shared_with(&self, user: &str) -> Result<IdSet, StoreError> {
+    pub(crate) fn shared_with(&self, user: &str) -> StoreResult<IdSet> {
         self.with(|db| {
             ids(
                 db,
@@ -264,12 +263,12 @@ impl Reader {
     }
 
     /// The job as the store has it. If it is not settled, its counts are not up to date.
-    pub(crate) fn job(&self, job: JobId) -> Result<Option<JobView>, StoreError> {
+    pub(crate) fn job(&self, job: JobId) -> StoreResult<Option<JobView>> {
         self.with(|db| job_view(db, job))
     }
 
     /// The job's spec, as submitted, with the tasks added since.
-    pub(crate) fn spec(&self, job: JobId) -> Result<Option<Arc<JobSpec>>, StoreError> {
+    pub(crate) fn spec(&self, job: JobId) -> StoreResult<Option<Arc<JobSpec>>> {
         self.with(|db| {
             let sql = "SELECT total FROM job WHERE id = $1";
             let Some(total) = db.first(sql, values![job.0], |row| row.get(0))? else {
@@ -295,7 +294,7 @@ impl Reader {
     }
 
     /// Tasks that were settled without success.
-    pub(crate) fn settled(&self, job: JobId) -> Result<Vec<SettledRow>, StoreError> {
+    pub(crate) fn settled(&self, job: JobId) -> StoreResult<Vec<SettledRow>> {
         self.with(|db| settled_rows(db, job))
     }
 
@@ -305,7 +304,7 @@ impl Reader {
         &self,
         job: JobId,
         most: u32,
-    ) -> Result<Vec<(AttemptId, HostId, String)>, StoreError> {
+    ) -> StoreResult<Vec<(AttemptId, HostId, String)>> {
         self.with(|db| {
             let sql = "SELECT task, number, incarnation, host, start_why FROM attempt
                        WHERE job = $1 AND duplicate AND ended IS NULL ORDER BY task, number LIMIT $2";
@@ -327,7 +326,7 @@ impl Reader {
         job: JobId,
         tasks: (u32, u32),
         mut each: impl FnMut(AttemptRow),
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         self.with(|db| {
             let sql = format!("{ATTEMPT_ROWS} task BETWEEN $2 AND $3 ORDER BY task, number");
             db.each(&sql, values![job.0, tasks.0, tasks.1], |row| {
@@ -343,7 +342,7 @@ impl Reader {
         task: TaskId,
         numbers: (u32, u32),
         mut each: impl FnMut(AttemptRow),
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let TaskId { job, index } = task;
         self.with(|db| {
             let sql =
@@ -360,7 +359,7 @@ impl Reader {
         &self,
         job: JobId,
         tasks: (u32, u32),
-    ) -> Result<Vec<ResultSize>, StoreError> {
+    ) -> StoreResult<Vec<ResultSize>> {
         let sql = "SELECT task, SUM(LENGTH(result)), MAX(number) FROM attempt
                    WHERE job = $1 AND task BETWEEN $2 AND $3 GROUP BY task ORDER BY task";
         self.with(|db| {
@@ -376,7 +375,7 @@ impl Reader {
     }
 }
 
-fn attempt_row(job: JobId, row: &SqlRow<'_>) -> Result<AttemptRow, StoreError> {
+fn attempt_row(job: JobId, row: &SqlRow<'_>) -> StoreResult<AttemptRow> {
     let attempt = AttemptId {
         task: TaskId::new(job, row.get(0)?),
         number: row.get(1)?,
@@ -446,7 +445,7 @@ fn attempt_row(job: JobId, row: &SqlRow<'_>) -> Result<AttemptRow, StoreError> {
     })
 }
 
-pub(super) fn settled_rows(db: &Db, job: JobId) -> Result<Vec<SettledRow>, StoreError> {
+pub(super) fn settled_rows(db: &Db, job: JobId) -> StoreResult<Vec<SettledRow>> {
     let sql = "SELECT first, last, state, why FROM settled WHERE job = $1 ORDER BY first";
     db.all(sql, values![job.0], |row| {
         Ok(SettledRow {
@@ -458,7 +457,7 @@ pub(super) fn settled_rows(db: &Db, job: JobId) -> Result<Vec<SettledRow>, Store
     })
 }
 
-pub(super) fn ids(db: &Db, sql: &str, values: &[SqlValue<'_>]) -> Result<IdSet, StoreError> {
+pub(super) fn ids(db: &Db, sql: &str, values: &[SqlValue<'_>]) -> StoreResult<IdSet> {
     let ids: Vec<u32> = db.all(sql, values, |row| row.get(0))?;
     Ok(ids.into_iter().collect())
 }
@@ -470,8 +469,8 @@ pub(super) fn each_attempt(
     db: &Db,
     job: JobId,
     (columns, filter): (&str, &str),
-    mut each: impl FnMut(&SqlRow<'_>) -> Result<(), StoreError>,
-) -> Result<(), StoreError> {
+    mut each: impl FnMut(&SqlRow<'_>) -> StoreResult<()>,
+) -> StoreResult<()> {
     let sql = format!(
         "SELECT task, number{columns} FROM attempt WHERE job = $1 AND (task, number) > ($2, $3) AND {filter}
          ORDER BY task, number LIMIT {ATTEMPTS}"
@@ -492,7 +491,7 @@ pub(super) fn each_attempt(
     }
 }
 
-pub(super) fn finished_tasks(db: &Db, job: JobId) -> Result<IdSet, StoreError> {
+pub(super) fn finished_tasks(db: &Db, job: JobId) -> StoreResult<IdSet> {
     let filter = "state = 'finished' AND (verdict IS NULL OR verdict LIKE 'alone %' OR verdict = 'agreed ' || number)";
     let mut finished = Vec::new();
     each_attempt(db, job, ("", filter), |row| {
@@ -502,7 +501,7 @@ pub(super) fn finished_tasks(db: &Db, job: JobId) -> Result<IdSet, StoreError> {
     Ok(finished.into_iter().collect())
 }
 
-pub(super) fn job_view(db: &Db, job: JobId) -> Result<Option<JobView>, StoreError> {
+pub(super) fn job_view(db: &Db, job: JobId) -> StoreResult<Option<JobView>> {
     let sql = format!(
         "SELECT {JOB_COLUMNS}{} FROM job WHERE id = $1",
         order::COLUMNS
@@ -510,7 +509,7 @@ pub(super) fn job_view(db: &Db, job: JobId) -> Result<Option<JobView>, StoreErro
     db.first(&sql, values![job.0], read_job)
 }
 
-pub(super) fn read_job(row: &SqlRow<'_>) -> Result<JobView, StoreError> {
+pub(super) fn read_job(row: &SqlRow<'_>) -> StoreResult<JobView> {
     let count = |i: usize| row.get::<i64>(i).map(|n| n.max(0) as u64);
     let mut tasks = TaskCounts {
         total: count(6)?,

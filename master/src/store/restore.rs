@@ -14,7 +14,9 @@ use super::db::Db;
 use super::peers::identity_state;
 use super::value::{SqlRow, values};
 use super::writer::Writer;
-use super::{Promised, StoreError, StoredAfter, from_postcard, order, reader, span, time};
+use super::{
+    Promised, StoreError, StoreResult, StoredAfter, from_postcard, order, reader, span, time,
+};
 
 /// The most finished tasks of a job of which it is told what they took: more of them change no mean.
 const MOST_RUNS: usize = 500;
@@ -60,7 +62,7 @@ impl Attendance {
         }
     }
 
-    pub(super) fn of(word: &str) -> Result<Self, StoreError> {
+    pub(super) fn of(word: &str) -> StoreResult<Self> {
         match word {
             "expected" => Ok(Self::Expected),
             "left" => Ok(Self::Left),
@@ -107,7 +109,7 @@ pub(super) fn labels_of(text: &str) -> BTreeSet<Label> {
 
 impl Writer {
     /// All jobs that are not settled, in the order of the queue.
-    pub(crate) fn restore_jobs(&self) -> Result<Vec<RestoredJob>, StoreError> {
+    pub(crate) fn restore_jobs(&self) -> StoreResult<Vec<RestoredJob>> {
         let sql = "SELECT id FROM job WHERE state IN ('waiting', 'running') ORDER BY id";
         let open: Vec<u32> = self.db().all(sql, &[], |row| row.get(0))?;
         let restored = open
@@ -117,7 +119,7 @@ impl Writer {
     }
 
     /// One job with its progress, settled or not.
-    pub(crate) fn restore_job(&self, job: JobId) -> Result<Option<RestoredJob>, StoreError> {
+    pub(crate) fn restore_job(&self, job: JobId) -> StoreResult<Option<RestoredJob>> {
         let sql = format!(
             "SELECT {}{}, spec, estimates, disclosed IS NOT NULL FROM job WHERE id = $1",
             reader::JOB_COLUMNS,
@@ -146,7 +148,7 @@ impl Writer {
     }
 
     /// The user of a job and its [`RestoredJob::bytes`], which are not read for that.
-    pub(crate) fn weight(&self, job: JobId) -> Result<Option<(String, u64)>, StoreError> {
+    pub(crate) fn weight(&self, job: JobId) -> StoreResult<Option<(String, u64)>> {
         let sql = "SELECT \"user\", CAST(length(spec) + COALESCE(length(estimates), 0) AS BIGINT), (SELECT
              COALESCE(CAST(SUM(length(tasks)) AS BIGINT), 0) FROM addition WHERE addition.job = job.id)
              FROM job WHERE id = $1";
@@ -158,7 +160,7 @@ impl Writer {
     }
 
     /// All hosts that have enrolled, in the order of their numbers.
-    pub(crate) fn restore_hosts(&self) -> Result<Vec<RestoredHost>, StoreError> {
+    pub(crate) fn restore_hosts(&self) -> StoreResult<Vec<RestoredHost>> {
         let sql = "SELECT id, name, facts, draining, finished, lost, heard,
              EXISTS (SELECT 1 FROM peer WHERE peer.name = host.name AND revoked), owner, valid,
              attendance, labels, EXISTS (SELECT 1 FROM peer WHERE peer.name = host.name AND NOT approved)
@@ -225,7 +227,7 @@ pub(super) fn tried(task: u32, attempts: u32) -> Tried {
     }
 }
 
-fn progress(db: &Db, job: JobId, of: &RestoredJob) -> Result<RestoredProgress, StoreError> {
+fn progress(db: &Db, job: JobId, of: &RestoredJob) -> StoreResult<RestoredProgress> {
     let ranks = of.spec.work.ranks().is_some();
     let mut progress = RestoredProgress {
         finished: reader::finished_tasks(db, job)?,
@@ -317,11 +319,7 @@ fn progress(db: &Db, job: JobId, of: &RestoredJob) -> Result<RestoredProgress, S
 
 /// Notes an attempt that finished its task: its host, if it was a rank; else what it took, if that was a whole
 /// task.
-fn note_end(
-    progress: &mut RestoredProgress,
-    ranks: bool,
-    row: &SqlRow<'_>,
-) -> Result<(), StoreError> {
+fn note_end(progress: &mut RestoredProgress, ranks: bool, row: &SqlRow<'_>) -> StoreResult<()> {
     let host = HostId(row.get(3)?);
     if ranks {
         progress.done_on.push(host);

@@ -16,15 +16,11 @@ use super::reader::{Reader, each_attempt};
 use super::restore::tried;
 use super::value::values;
 use super::writer::Writer;
-use super::{AttemptResult, StoreError, from_postcard, word};
+use super::{AttemptResult, StoreError, StoreResult, from_postcard, word};
 
 impl Writer {
     /// Stores the verdict on an attempt's result, which counts from then on, also for a task that runs again.
-    pub(crate) fn judged(
-        &mut self,
-        attempt: AttemptId,
-        judgement: Judgement,
-    ) -> Result<(), StoreError> {
+    pub(crate) fn judged(&mut self, attempt: AttemptId, judgement: Judgement) -> StoreResult<()> {
         let TaskId { job, index } = attempt.task;
         let (belief, n) = judgement.word();
         let sql = "UPDATE attempt SET verdict = $1, charged = TRUE WHERE job = $2 AND task = $3 AND number = $4";
@@ -35,7 +31,7 @@ impl Writer {
     }
 
     /// Stores the trust in a host: `valid` of its latest results in a row agreed with others'.
-    pub(crate) fn host_valid(&mut self, host: HostId, valid: u32) -> Result<(), StoreError> {
+    pub(crate) fn host_valid(&mut self, host: HostId, valid: u32) -> StoreResult<()> {
         self.change(
             "UPDATE host SET valid = $1 WHERE id = $2",
             values![valid, host.0],
@@ -43,11 +39,7 @@ impl Writer {
     }
 
     /// Stores the owner of a host.
-    pub(crate) fn host_owner(
-        &mut self,
-        host: HostId,
-        owner: Option<&str>,
-    ) -> Result<(), StoreError> {
+    pub(crate) fn host_owner(&mut self, host: HostId, owner: Option<&str>) -> StoreResult<()> {
         self.change(
             "UPDATE host SET owner = $1 WHERE id = $2",
             values![owner, host.0],
@@ -59,7 +51,7 @@ impl Writer {
         &mut self,
         host: HostId,
         labels: &BTreeSet<Label>,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let words: Vec<&str> = labels.iter().map(Label::as_str).collect();
         let words = words.join(",");
         self.change(
@@ -69,27 +61,21 @@ impl Writer {
     }
 
     /// Returns what an attempt left, as [`result_of`] reads it.
-    pub(crate) fn result_of(
-        &self,
-        attempt: AttemptId,
-    ) -> Result<Option<AttemptResult>, StoreError> {
+    pub(crate) fn result_of(&self, attempt: AttemptId) -> StoreResult<Option<AttemptResult>> {
         result_of(self.db(), attempt)
     }
 }
 
 impl Reader {
     /// Returns what an attempt left, as [`result_of`] reads it.
-    pub(crate) fn result_of(
-        &self,
-        attempt: AttemptId,
-    ) -> Result<Option<AttemptResult>, StoreError> {
+    pub(crate) fn result_of(&self, attempt: AttemptId) -> StoreResult<Option<AttemptResult>> {
         self.with(|db| result_of(db, attempt))
     }
 }
 
 /// The output of an attempt; `None` if there is no such attempt or its output was removed. A damaged
 /// output is logged, and replaced by one that no real output equals.
-fn result_of(db: &Db, attempt: AttemptId) -> Result<Option<AttemptResult>, StoreError> {
+fn result_of(db: &Db, attempt: AttemptId) -> StoreResult<Option<AttemptResult>> {
     let TaskId { job, index } = attempt.task;
     let sql = "SELECT result FROM attempt WHERE job = $1 AND task = $2 AND number = $3 AND removed IS NULL";
     let found: Option<Option<Vec<u8>>> =
@@ -146,7 +132,7 @@ impl AttemptResult {
 }
 
 /// Parses a stored verdict, the `verdict` column.
-pub(super) fn judgement(stored: Option<String>) -> Result<Option<Judgement>, StoreError> {
+pub(super) fn judgement(stored: Option<String>) -> StoreResult<Option<Judgement>> {
     let Some(text) = stored else { return Ok(None) };
     let broken = || StoreError::Content(format!("`{text}` is no verdict"));
     let (belief, n) = text.split_once(' ').ok_or_else(broken)?;
@@ -166,11 +152,7 @@ pub(super) fn counts(judgement: Option<Judgement>, number: u32) -> bool {
 /// Adds to `progress` the results that wait for others to agree, and those that were believed
 /// without a comparison; a retry that somebody asked for has dropped those that waited. A finished task of these that had
 /// attempts of higher numbers is listed as tried, so that none of them is used again.
-pub(super) fn restore(
-    db: &Db,
-    job: JobId,
-    progress: &mut RestoredProgress,
-) -> Result<(), StoreError> {
+pub(super) fn restore(db: &Db, job: JobId, progress: &mut RestoredProgress) -> StoreResult<()> {
     let columns = ", incarnation, host, verdict, charged,
          (SELECT MAX(n.number) FROM attempt n WHERE n.job = attempt.job AND n.task = attempt.task)";
     each_attempt(db, job, (columns, "verdict IS NOT NULL"), |row| {

@@ -6,11 +6,11 @@ use common::{JobId, Time};
 
 use super::value::values;
 use super::writer::Writer;
-use super::{StoreError, micros};
+use super::{StoreResult, micros};
 
 impl Writer {
     /// The first `most` jobs, by number, that were settled before `then`.
-    pub(crate) fn settled_before(&self, then: Time, most: u32) -> Result<Vec<JobId>, StoreError> {
+    pub(crate) fn settled_before(&self, then: Time, most: u32) -> StoreResult<Vec<JobId>> {
         let sql = "SELECT id FROM job WHERE state NOT IN ('waiting', 'running') AND ended < $1 ORDER BY id LIMIT $2";
         let then = micros(then);
         self.db()
@@ -18,7 +18,7 @@ impl Writer {
     }
 
     /// Removes tokens that expired before `then`. Returns their number.
-    pub(crate) fn trim_tokens(&mut self, then: Time) -> Result<usize, StoreError> {
+    pub(crate) fn trim_tokens(&mut self, then: Time) -> StoreResult<usize> {
         let there = "SELECT 1 FROM token WHERE expires < $1";
         // Only a change opens a transaction, which costs a sync.
         if !self.db().exists(there, values![micros(then)])? {

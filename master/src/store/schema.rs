@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-use super::StoreError;
+use super::{StoreError, StoreResult};
 
 /// The migrations: the entry at index n brings a store from version n to version n + 1. Entries are
 /// not changed once released.
@@ -235,18 +235,18 @@ ALTER TABLE attempt ADD COLUMN policed INTEGER;
 ";
 
 /// The schema version of a store, from `user_version`.
-pub(super) fn version(db: &Connection) -> Result<usize, StoreError> {
+pub(super) fn version(db: &Connection) -> StoreResult<usize> {
     let found: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
     Ok(found.try_into().unwrap_or(usize::MAX))
 }
 
 /// Migrates the store to [`VERSION`], in one transaction.
-pub(super) fn migrate(db: &mut Connection) -> Result<(), StoreError> {
+pub(super) fn migrate(db: &mut Connection) -> StoreResult<()> {
     apply(db, MIGRATIONS)
 }
 
 /// Applies those `migrations` that the store has not had yet, all or none.
-fn apply(db: &mut Connection, migrations: &[&str]) -> Result<(), StoreError> {
+fn apply(db: &mut Connection, migrations: &[&str]) -> StoreResult<()> {
     let found = version(db)?;
     let known = migrations.len();
     if found > known {

@@ -7,7 +7,7 @@ use common::{IdSet, JobId};
 use super::reader::{SettledRow, settled_rows};
 use super::value::values;
 use super::writer::Writer;
-use super::{Reader, StoreError};
+use super::{Reader, StoreResult};
 
 /// Neighbouring rows of `settled` of which tasks are opened again: all of them go.
 struct RowRun {
@@ -58,7 +58,7 @@ fn opened(rows: Vec<SettledRow>, tasks: &IdSet) -> (Vec<RowRun>, Vec<(SettledRow
 
 impl Reader {
     /// The tasks of a job that failed and (unless `only_failed`) those that were cancelled.
-    pub(crate) fn unsuccessful(&self, job: JobId, only_failed: bool) -> Result<IdSet, StoreError> {
+    pub(crate) fn unsuccessful(&self, job: JobId, only_failed: bool) -> StoreResult<IdSet> {
         let rows = self.settled(job)?;
         let wanted = rows
             .iter()
@@ -76,7 +76,7 @@ impl Writer {
         tasks: &IdSet,
         state: TaskState,
         why: &str,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         for (first, last) in tasks.ranges() {
             self.change(
                 "INSERT INTO settled (job, first, last, state, why) VALUES ($1, $2, $3, $4, $5)
@@ -90,7 +90,7 @@ impl Writer {
 
     /// Reopens tasks that had failed or were cancelled; their earlier failures and losses no longer
     /// count. Each task that fails has a row of its own, so rows beside each other go together.
-    pub(crate) fn reopen(&mut self, job: JobId, tasks: &IdSet) -> Result<(), StoreError> {
+    pub(crate) fn reopen(&mut self, job: JobId, tasks: &IdSet) -> StoreResult<()> {
         let (runs, partly) = opened(settled_rows(self.db(), job)?, tasks);
 
         let mut others = tasks.clone();

@@ -11,7 +11,7 @@ use super::db::Db;
 use super::pg::{Database, LeaseContender, MasterMember};
 use super::transfer::{self, StoreTable};
 use super::value::{SqlValue, values};
-use super::{StoreError, Writer};
+use super::{StoreError, StoreResult, Writer};
 use crate::locked;
 
 /// Every so many groups all tables are compared, also those that no change has named.
@@ -41,7 +41,7 @@ impl StoreShadow {
     ///
     /// # Errors
     /// If the database does not answer, or another run has that schema.
-    pub fn in_database(url: &str, schema: &str) -> Result<Self, StoreError> {
+    pub fn in_database(url: &str, schema: &str) -> StoreResult<Self> {
         let place = Database::with_schema(url, schema)?;
         let member = MasterMember::here("shadow".to_owned(), String::new());
         let mut contender = LeaseContender::new(&place, member);
@@ -74,7 +74,7 @@ impl StoreShadow {
 
     /// Does something with the copy while it is one. An error is a difference, unless the store cannot be
     /// read: disks of simulated worlds fail.
-    fn with(&self, act: impl FnOnce(&mut ShadowCopy) -> Result<(), StoreError>) {
+    fn with(&self, act: impl FnOnce(&mut ShadowCopy) -> StoreResult<()>) {
         let mut inside = locked(&self.0);
         if inside.lost || inside.differs.is_some() {
             return;

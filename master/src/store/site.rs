@@ -6,7 +6,7 @@ use common::{HostId, Time};
 
 use super::value::values;
 use super::writer::Writer;
-use super::{StoreError, micros, time};
+use super::{StoreResult, micros, time};
 
 /// A host's last answer to settings from the master.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(crate) struct StoredAnswer {
 
 impl Writer {
     /// Stores settings instead of those that these hosts had.
-    pub(crate) fn set_site_text(&mut self, view: &SiteTextView) -> Result<(), StoreError> {
+    pub(crate) fn set_site_text(&mut self, view: &SiteTextView) -> StoreResult<()> {
         self.change(
             "INSERT INTO site_text (scope, body, who, at) VALUES ($1, $2, $3, $4)
              ON CONFLICT (scope) DO UPDATE SET body = excluded.body, who = excluded.who, at = excluded.at",
@@ -30,13 +30,13 @@ impl Writer {
     }
 
     /// Removes the settings of these hosts.
-    pub(crate) fn remove_site_text(&mut self, scope: &SiteScope) -> Result<(), StoreError> {
+    pub(crate) fn remove_site_text(&mut self, scope: &SiteScope) -> StoreResult<()> {
         let scope = scope.to_string();
         self.change("DELETE FROM site_text WHERE scope = $1", values![scope])
     }
 
     /// Returns all texts.
-    pub(crate) fn site_texts(&self) -> Result<Vec<SiteTextView>, StoreError> {
+    pub(crate) fn site_texts(&self) -> StoreResult<Vec<SiteTextView>> {
         let sql = "SELECT scope, body, who, at FROM site_text ORDER BY scope";
         self.db().all(sql, &[], |row| {
             Ok(SiteTextView {
@@ -53,7 +53,7 @@ impl Writer {
         &mut self,
         host: HostId,
         answer: &StoredAnswer,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let at = micros(answer.at);
         let refused = answer.refused.as_deref();
         self.change(
@@ -64,7 +64,7 @@ impl Writer {
     }
 
     /// Returns the last answer of each host.
-    pub(crate) fn site_answers(&self) -> Result<Vec<(HostId, StoredAnswer)>, StoreError> {
+    pub(crate) fn site_answers(&self) -> StoreResult<Vec<(HostId, StoredAnswer)>> {
         let sql = "SELECT host, digest, at, refused FROM site_answer ORDER BY host";
         self.db().all(sql, &[], |row| {
             let answer = StoredAnswer {

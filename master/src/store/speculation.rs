@@ -12,7 +12,7 @@ use super::forgotten::forgotten;
 use super::reader::Reader;
 use super::value::values;
 use super::writer::Writer;
-use super::{StoreError, micros, span, time, to_postcard};
+use super::{StoreResult, micros, span, time, to_postcard};
 
 /// The disclosure of a job, with the requests for its tasks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Disclosure {
     }
 }
 
-pub(super) fn disclosure(db: &Db, job: JobId) -> Result<Option<Disclosure>, StoreError> {
+pub(super) fn disclosure(db: &Db, job: JobId) -> StoreResult<Option<Disclosure>> {
     let at: Option<Option<i64>> = db.first(
         "SELECT disclosed FROM job WHERE id = $1",
         values![job.0],
@@ -65,7 +65,7 @@ pub(super) fn disclosure(db: &Db, job: JobId) -> Result<Option<Disclosure>, Stor
 
 /// The requested ranges of tasks of a job: the first task of each, with its last one and the time of the
 /// request.
-pub(super) fn requests(db: &Db, job: JobId) -> Result<BTreeMap<u32, (u32, Time)>, StoreError> {
+pub(super) fn requests(db: &Db, job: JobId) -> StoreResult<BTreeMap<u32, (u32, Time)>> {
     let sql = "SELECT first, last, at FROM request WHERE job = $1";
     db.all(sql, values![job.0], |row| {
         Ok((row.get(0)?, (row.get(1)?, time(row.get(2)?))))
@@ -74,7 +74,7 @@ pub(super) fn requests(db: &Db, job: JobId) -> Result<BTreeMap<u32, (u32, Time)>
 
 /// The account of a job: the CPU time that its attempts used so far, with the users' waits for
 /// results. Requested tasks are counted even if nothing was spent on them.
-fn account(db: &Db, job: JobId, submitted: Time) -> Result<Account, StoreError> {
+fn account(db: &Db, job: JobId, submitted: Time) -> StoreResult<Account> {
     let disclosure = disclosure(db, job)?;
     let mut account = tried(db, job, submitted, disclosure.as_ref(), u32::MAX)?;
     let untried = wanted(db, job)?.saturating_sub(account.requested);
@@ -100,7 +100,7 @@ pub(super) fn tried(
     submitted: Time,
     disclosure: Option<&Disclosure>,
     last: u32,
-) -> Result<Account, StoreError> {
+) -> StoreResult<Account> {
     let mut account = Account::default();
 
     db.each(TRIED, values![job.0, last], |row| {
@@ -129,7 +129,7 @@ pub(super) fn tried(
 
 /// The number of requested tasks of a job. All tasks of a job that is not disclosed count as
 /// requested, except those of a refused job.
-pub(super) fn wanted(db: &Db, job: JobId) -> Result<u64, StoreError> {
+pub(super) fn wanted(db: &Db, job: JobId) -> StoreResult<u64> {
     if let Some(disclosure) = disclosure(db, job)? {
         return Ok(disclosure.all().len());
     }
@@ -146,14 +146,14 @@ pub(super) fn add_untried(account: &mut Account, tasks: u64) {
 
 /// The jobs of `user`, or of all users with `None`, each with its user and the time of its
 /// submission.
-fn jobs_of(db: &Db, user: Option<&str>) -> Result<Vec<(String, JobId, Time)>, StoreError> {
+fn jobs_of(db: &Db, user: Option<&str>) -> StoreResult<Vec<(String, JobId, Time)>> {
     let sql = "SELECT \"user\", id, submitted FROM job WHERE CAST($1 AS TEXT) IS NULL OR \"user\" = $1 ORDER BY \"user\", id";
     db.all(sql, values![user], |row| {
         Ok((row.get(0)?, JobId(row.get(1)?), time(row.get(2)?)))
     })
 }
 
-fn kept(db: &Db, user: Option<&str>) -> Result<BTreeMap<String, Account>, StoreError> {
+fn kept(db: &Db, user: Option<&str>) -> StoreResult<BTreeMap<String, Account>> {
     let sql = "SELECT \"user\", sums FROM account WHERE CAST($1 AS TEXT) IS NULL OR \"user\" = $1";
     db.all(sql, values![user], |row| Ok((row.get(0)?, row.decoded(1)?)))
 }
@@ -166,17 +166,13 @@ type SpentRow = (Account, u64);
 
 impl Reader {
     /// The disclosure of a job; `None` if it was not disclosed.
-    pub(crate) fn disclosure(&self, job: JobId) -> Result<Option<Disclosure>, StoreError> {
+    pub(crate) fn disclosure(&self, job: JobId) -> StoreResult<Option<Disclosure>> {
         self.with(|db| disclosure(db, job))
     }
 
     /// The accounts of `user`, or of all users with `None`, forgotten jobs included. With `jobs`,
     /// each user's account is followed by those of its jobs that are not forgotten.
-    pub(crate) fn accounts(
-        &self,
-        user: Option<&str>,
-        jobs: bool,
-    ) -> Result<AccountRows, StoreError> {
+    pub(crate) fn accounts(&self, user: Option<&str>, jobs: bool) -> StoreResult<AccountRows> {
         self.with_snapshot(|db| {
             // A job may be forgotten meanwhile, and its costs move.
             if let Db::Lite(lite) = db {
@@ -218,7 +214,7 @@ impl Reader {
 
 impl Writer {
     /// Marks a job as disclosed: nobody waits for its tasks until they are requested.
-    pub(crate) fn disclose(&mut self, job: JobId, now: Time) -> Result<(), StoreError> {
+    pub(crate) fn disclose(&mut self, job: JobId, now: Time) -> StoreResult<()> {
         self.change(
             "UPDATE job SET disclosed = $1 WHERE id = $2",
             values![micros(now), job.0],
@@ -226,12 +222,12 @@ impl Writer {
     }
 
     /// The disclosure of a job; `None` if it was not disclosed.
-    pub(crate) fn disclosure(&self, job: JobId) -> Result<Option<Disclosure>, StoreError> {
+    pub(crate) fn disclosure(&self, job: JobId) -> StoreResult<Option<Disclosure>> {
         disclosure(self.db(), job)
     }
 
     /// The cancelled tasks of a job.
-    pub(crate) fn cancelled(&self, job: JobId) -> Result<IdSet, StoreError> {
+    pub(crate) fn cancelled(&self, job: JobId) -> StoreResult<IdSet> {
         let rows = super::reader::settled_rows(self.db(), job)?;
         let cancelled = rows.iter().filter(|row| row.state == TaskState::Cancelled);
         Ok(IdSet::from_ranges(
@@ -240,12 +236,7 @@ impl Writer {
     }
 
     /// Stores a request for tasks that were not requested before.
-    pub(crate) fn request(
-        &mut self,
-        job: JobId,
-        tasks: &IdSet,
-        now: Time,
-    ) -> Result<(), StoreError> {
+    pub(crate) fn request(&mut self, job: JobId, tasks: &IdSet, now: Time) -> StoreResult<()> {
         for (first, last) in tasks.ranges() {
             let sql = "INSERT INTO request (job, first, last, at) VALUES ($1, $2, $3, $4)";
             self.change(sql, values![job.0, first, last, micros(now)])?;
@@ -254,7 +245,7 @@ impl Writer {
     }
 
     /// Adds what forgotten tasks cost to the account of their user.
-    pub(super) fn add_to_account(&mut self, user: &str, cost: &Account) -> Result<(), StoreError> {
+    pub(super) fn add_to_account(&mut self, user: &str, cost: &Account) -> StoreResult<()> {
         let mut sum = kept(self.db(), Some(user))?
             .remove(user)
             .unwrap_or_default();

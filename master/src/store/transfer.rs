@@ -4,7 +4,7 @@
 use super::db::Db;
 use super::lite::{self, LiteColumn};
 use super::value::{SqlCell, SqlValue, ToValue};
-use super::{StoreError, Writer};
+use super::{StoreError, StoreResult, Writer};
 
 /// The rows that are read, and committed, at a time.
 const PAGE: usize = 2_000;
@@ -68,7 +68,7 @@ impl KeptField {
 }
 
 /// The columns and indexes of all tables and the views, each in words.
-pub(super) fn parts() -> Result<Vec<String>, StoreError> {
+pub(super) fn parts() -> StoreResult<Vec<String>> {
     let mut parts = lite::parts()?;
     for StoreTable { name, columns, .. } in StoreTable::all()? {
         parts.push(format!("the index {name}_pkey"));
@@ -84,7 +84,7 @@ impl StoreTable {
     }
 
     /// Returns all tables, `meta` with the note of the grid last.
-    pub(super) fn all() -> Result<Vec<Self>, StoreError> {
+    pub(super) fn all() -> StoreResult<Vec<Self>> {
         let mut all: Vec<Self> = lite::tables()?
             .into_iter()
             .map(|(name, columns)| Self::of(name, columns))
@@ -117,11 +117,7 @@ impl StoreTable {
     }
 
     /// The next rows of it after this one, in the order of its key.
-    fn page(
-        &self,
-        db: &Db,
-        after: Option<&[KeptField]>,
-    ) -> Result<Vec<Vec<KeptField>>, StoreError> {
+    fn page(&self, db: &Db, after: Option<&[KeptField]>) -> StoreResult<Vec<Vec<KeptField>>> {
         let key: Vec<String> = self
             .key
             .iter()
@@ -145,7 +141,7 @@ impl StoreTable {
             let columns = self.columns.iter().enumerate();
             columns
                 .map(|(at, column)| Ok(KeptField::of(row.cell(at)?, column)))
-                .collect::<Result<Vec<_>, StoreError>>()
+                .collect::<StoreResult<Vec<_>>>()
         };
         db.all(&sql, &values, row)
     }
@@ -159,8 +155,8 @@ impl StoreTable {
     fn pages(
         &self,
         db: &Db,
-        mut each: impl FnMut(Vec<Vec<KeptField>>) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
+        mut each: impl FnMut(Vec<Vec<KeptField>>) -> StoreResult<()>,
+    ) -> StoreResult<()> {
         let mut after: Option<Vec<KeptField>> = None;
         loop {
             let mut rows = self.page(db, after.as_deref())?;
@@ -189,7 +185,7 @@ fn numbered(count: usize) -> String {
 ///
 /// # Errors
 /// If a store fails, or the copy is not what was copied.
-pub(crate) fn copy(from: &Db, to: &mut Writer) -> Result<u64, StoreError> {
+pub(crate) fn copy(from: &Db, to: &mut Writer) -> StoreResult<u64> {
     let tables = StoreTable::all()?;
     for table in &tables {
         to.change(&format!("DELETE FROM {}", quoted(&table.name)), &[])?;
@@ -220,17 +216,17 @@ pub(crate) fn copy(from: &Db, to: &mut Writer) -> Result<u64, StoreError> {
 }
 
 /// Fails if a table of one store is not the same in the other.
-pub(super) fn same(from: &Db, to: &Db) -> Result<(), StoreError> {
+pub(super) fn same(from: &Db, to: &Db) -> StoreResult<()> {
     let tables = StoreTable::all()?;
     tables.iter().try_for_each(|table| compare(table, from, to))
 }
 
 /// Fails if the table is not the same in both.
-pub(super) fn compare(table: &StoreTable, from: &Db, to: &Db) -> Result<(), StoreError> {
+pub(super) fn compare(table: &StoreTable, from: &Db, to: &Db) -> StoreResult<()> {
     let mut at: Option<Vec<KeptField>> = None;
     let mut rest: Vec<Vec<KeptField>> = Vec::new();
     let mut ended = false;
-    let mut next = || -> Result<Option<Vec<KeptField>>, StoreError> {
+    let mut next = || -> StoreResult<Option<Vec<KeptField>>> {
         while rest.is_empty() && !ended {
             rest = table.page(to, at.as_deref())?;
             ended = rest.len() < PAGE;

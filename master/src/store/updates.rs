@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::value::values;
 use super::writer::Writer;
-use super::{StoreError, time, to_postcard};
+use super::{StoreResult, time, to_postcard};
 
 /// The key in `meta` of the key that joining hosts learn.
 const UPDATE_KEY: &str = "update key";
@@ -68,7 +68,7 @@ impl Writer {
         &mut self,
         platform: &str,
         rollout: &StoredRollout,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         self.change(
             "INSERT INTO rollout (platform, body) VALUES ($1, $2)
              ON CONFLICT (platform) DO UPDATE SET body = excluded.body",
@@ -77,7 +77,7 @@ impl Writer {
     }
 
     /// Forgets what has become of a rollout on hosts.
-    pub(crate) fn clear_rollout_hosts(&mut self, platform: &str) -> Result<(), StoreError> {
+    pub(crate) fn clear_rollout_hosts(&mut self, platform: &str) -> StoreResult<()> {
         self.change(
             "DELETE FROM rollout_host WHERE platform = $1",
             values![platform],
@@ -90,7 +90,7 @@ impl Writer {
         platform: &str,
         host: HostId,
         progress: &StoredProgress,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         self.change(
             "INSERT INTO rollout_host (platform, host, body) VALUES ($1, $2, $3)
              ON CONFLICT (platform, host) DO UPDATE SET body = excluded.body",
@@ -99,16 +99,14 @@ impl Writer {
     }
 
     /// Returns each [`StoredRollout`] with its platform.
-    pub(crate) fn rollouts(&self) -> Result<Vec<(String, StoredRollout)>, StoreError> {
+    pub(crate) fn rollouts(&self) -> StoreResult<Vec<(String, StoredRollout)>> {
         let sql = "SELECT platform, body FROM rollout ORDER BY platform";
         self.db()
             .all(sql, &[], |row| Ok((row.get(0)?, row.decoded(1)?)))
     }
 
     /// Returns each [`StoredProgress`] with its platform and host.
-    pub(crate) fn rollout_hosts(
-        &self,
-    ) -> Result<Vec<(String, HostId, StoredProgress)>, StoreError> {
+    pub(crate) fn rollout_hosts(&self) -> StoreResult<Vec<(String, HostId, StoredProgress)>> {
         let sql = "SELECT platform, host, body FROM rollout_host ORDER BY platform, host";
         self.db().all(sql, &[], |row| {
             Ok((row.get(0)?, HostId(row.get(1)?), row.decoded(2)?))
@@ -116,19 +114,19 @@ impl Writer {
     }
 
     /// Returns the time at which each host was last heard of, as far as it was stored.
-    pub(crate) fn hosts_heard(&self) -> Result<BTreeMap<HostId, Time>, StoreError> {
+    pub(crate) fn hosts_heard(&self) -> StoreResult<BTreeMap<HostId, Time>> {
         let sql = "SELECT id, heard FROM host WHERE heard IS NOT NULL ORDER BY id";
         self.db()
             .all(sql, &[], |row| Ok((HostId(row.get(0)?), time(row.get(1)?))))
     }
 
     /// Stores the [`UpdateKey`] that joining hosts learn.
-    pub(crate) fn set_update_key(&mut self, key: &UpdateKey) -> Result<(), StoreError> {
+    pub(crate) fn set_update_key(&mut self, key: &UpdateKey) -> StoreResult<()> {
         self.set_meta(UPDATE_KEY, &key.0)
     }
 
     /// Returns the [`UpdateKey`] that joining hosts learn.
-    pub(crate) fn update_key(&self) -> Result<Option<UpdateKey>, StoreError> {
+    pub(crate) fn update_key(&self) -> StoreResult<Option<UpdateKey>> {
         let found = self.note(UPDATE_KEY)?;
         let key = found.and_then(|bytes| bytes.try_into().ok());
         Ok(key.map(UpdateKey))

@@ -11,7 +11,7 @@ use super::db::Db;
 use super::reader::Reader;
 use super::value::{SqlRow, SqlValue, values};
 use super::writer::Writer;
-use super::{StoreError, micros};
+use super::{StoreResult, micros};
 
 /// The least that one file counts against its sender, in bytes: file systems have an inode for about so
 /// many, and without inodes a disk takes no more however much of it is free.
@@ -27,11 +27,11 @@ const MAY_READ: &str = "SELECT 1 FROM (SELECT job FROM blob_use WHERE hash = $1
     JOIN job ON job.id = needed.job
     WHERE job.\"user\" = $2 OR EXISTS (SELECT 1 FROM share WHERE share.job = job.id AND share.\"user\" = $2)";
 
-fn may_read(db: &Db, user: &str, hash: &BlobHash) -> Result<bool, StoreError> {
+fn may_read(db: &Db, user: &str, hash: &BlobHash) -> StoreResult<bool> {
     db.exists(MAY_READ, values![hash.0, user])
 }
 
-fn may_name(db: &Db, user: &str, hash: &BlobHash) -> Result<bool, StoreError> {
+fn may_name(db: &Db, user: &str, hash: &BlobHash) -> StoreResult<bool> {
     let sent = "SELECT 1 FROM content_of WHERE \"user\" = $1 AND hash = $2";
     Ok(db.exists(sent, values![user, hash.0])? || may_read(db, user, hash)?)
 }
@@ -39,12 +39,12 @@ fn may_name(db: &Db, user: &str, hash: &BlobHash) -> Result<bool, StoreError> {
 impl Reader {
     /// Whether this content is needed by a job of the user's, or by one that is shared with the
     /// user.
-    pub(crate) fn may_read(&self, user: &str, hash: &BlobHash) -> Result<bool, StoreError> {
+    pub(crate) fn may_read(&self, user: &str, hash: &BlobHash) -> StoreResult<bool> {
         self.with(|db| may_read(db, user, hash))
     }
 
     /// Whether the user has sent this content, or may read it.
-    pub(crate) fn may_name(&self, user: &str, hash: &BlobHash) -> Result<bool, StoreError> {
+    pub(crate) fn may_name(&self, user: &str, hash: &BlobHash) -> StoreResult<bool> {
         self.with(|db| may_name(db, user, hash))
     }
 
@@ -53,7 +53,7 @@ impl Reader {
         &self,
         user: &str,
         mut blobs: impl Iterator<Item = BlobRef>,
-    ) -> Result<Option<BlobRef>, StoreError> {
+    ) -> StoreResult<Option<BlobRef>> {
         self.with(|db| {
             blobs
                 .find_map(|blob| {
@@ -87,7 +87,7 @@ fn unused_question(count: usize) -> String {
 /// The counted bytes, by user.
 pub(crate) type UnusedBytes = BTreeMap<String, u64>;
 
-fn counted_bytes(row: &SqlRow<'_>) -> Result<(String, u64), StoreError> {
+fn counted_bytes(row: &SqlRow<'_>) -> StoreResult<(String, u64)> {
     Ok((row.get(0)?, row.get::<i64>(1)?.max(0) as u64))
 }
 
@@ -108,7 +108,7 @@ impl Reader {
         before: Time,
         after: Option<&(String, BlobHash)>,
         most: u32,
-    ) -> Result<SentContent, StoreError> {
+    ) -> StoreResult<SentContent> {
         // No user has no name.
         let start = (String::new(), BlobHash([0; 32]));
         let (user, hash) = after.unwrap_or(&start);
@@ -141,7 +141,7 @@ impl Writer {
         user: &str,
         blob: BlobRef,
         now: Time,
-    ) -> Result<u64, StoreError> {
+    ) -> StoreResult<u64> {
         let known = "SELECT 1 FROM content_of WHERE \"user\" = $1 AND hash = $2";
         if self.db().exists(known, values![user, blob.hash.0])? {
             let sql = "UPDATE content_of SET at = $1 WHERE \"user\" = $2 AND hash = $3";
@@ -163,7 +163,7 @@ impl Writer {
     /// Marks the content as needed that a new job of this user needs, as `blob_use` says. Returns the
     /// counted bytes of that which the user had sent and which was not needed before. It is one
     /// question, however many files there are: a master that waits for long is taken for dead.
-    pub(crate) fn content_is_needed(&mut self, job: JobId, user: &str) -> Result<u64, StoreError> {
+    pub(crate) fn content_is_needed(&mut self, job: JobId, user: &str) -> StoreResult<u64> {
         // By the job's rows: the user may have sent a million files.
         let sql = "SELECT CAST(COALESCE(SUM((SELECT CASE WHEN size < $1 THEN $1 ELSE size END FROM content_of
                 WHERE \"user\" = $2 AND content_of.hash = blob_use.hash AND NOT needed)), 0) AS BIGINT)
@@ -193,7 +193,7 @@ impl Writer {
         (job, user): (JobId, &str),
         last: Option<&[u8]>,
         now: Time,
-    ) -> Result<u64, StoreError> {
+    ) -> StoreResult<u64> {
         let last = last.unwrap_or(&[0xFF; 32]);
         let sql =
             "SELECT CAST(COALESCE(SUM(CASE WHEN size < $1 THEN $1 ELSE size END), 0) AS BIGINT)
@@ -221,7 +221,7 @@ impl Writer {
     }
 
     /// Forgets who sent this content, since it was removed. Returns what was counted for it.
-    pub(crate) fn content_went(&mut self, gone: &[BlobHash]) -> Result<UnusedBytes, StoreError> {
+    pub(crate) fn content_went(&mut self, gone: &[BlobHash]) -> StoreResult<UnusedBytes> {
         let counted = self.unused_among(gone, Time(u64::MAX))?;
         for hash in gone {
             self.change("DELETE FROM content_of WHERE hash = $1", values![hash.0])?;
@@ -235,7 +235,7 @@ impl Writer {
         &mut self,
         old: &[BlobHash],
         before: Time,
-    ) -> Result<UnusedBytes, StoreError> {
+    ) -> StoreResult<UnusedBytes> {
         let counted = self.unused_among(old, before)?;
         if counted.is_empty() {
             return Ok(counted);
@@ -250,7 +250,7 @@ impl Writer {
     }
 
     /// The counted bytes of this content for those who sent it before `before` and have no job that needs it.
-    fn unused_among(&self, hashes: &[BlobHash], before: Time) -> Result<UnusedBytes, StoreError> {
+    fn unused_among(&self, hashes: &[BlobHash], before: Time) -> StoreResult<UnusedBytes> {
         let mut counted = UnusedBytes::new();
         for portion in hashes.chunks(ASKED) {
             let least = SqlValue::Int(LEAST_COUNTED as i64);
@@ -272,7 +272,7 @@ impl Writer {
 
     /// The counted bytes of the sent content that no job of its sender needs, by user. It reads all that was ever sent,
     /// and is asked when a master starts.
-    pub(crate) fn unused_content(&self) -> Result<UnusedBytes, StoreError> {
+    pub(crate) fn unused_content(&self) -> StoreResult<UnusedBytes> {
         let sql = "SELECT \"user\", CAST(SUM(CASE WHEN size < $1 THEN $1 ELSE size END) AS BIGINT)
             FROM content_of WHERE NOT needed GROUP BY \"user\"";
         self.db()
@@ -287,7 +287,7 @@ impl Writer {
         tasks: &IdSet,
         gone: &[BlobHash],
         now: Time,
-    ) -> Result<IdSet, StoreError> {
+    ) -> StoreResult<IdSet> {
         let mut lost = IdSet::new();
         for index in super::reader::finished_tasks(self.db(), job)?
             .intersection(tasks)
@@ -319,11 +319,7 @@ impl Writer {
     }
 
     /// Notes that the results of these tasks were damaged or lost on the master.
-    pub(crate) fn results_were_damaged(
-        &mut self,
-        job: JobId,
-        tasks: &IdSet,
-    ) -> Result<(), StoreError> {
+    pub(crate) fn results_were_damaged(&mut self, job: JobId, tasks: &IdSet) -> StoreResult<()> {
         for (first, last) in tasks.ranges() {
             self.change(
                 "UPDATE attempt SET removed = NULL,

@@ -3,7 +3,7 @@
 
 use serde::de::DeserializeOwned;
 
-use super::StoreError;
+use super::{StoreError, StoreResult};
 
 /// A value for a parameter of a statement. It borrows what is longer than a number.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -139,7 +139,7 @@ pub(super) enum SqlCell<'r> {
 
 impl SqlRow<'_> {
     /// The column of this index, counted from 0.
-    pub(super) fn get<T: FromCell>(&self, index: usize) -> Result<T, StoreError> {
+    pub(super) fn get<T: FromCell>(&self, index: usize) -> StoreResult<T> {
         let cell = self.cell(index)?;
         T::from_cell(cell).ok_or_else(|| {
             let kind = cell.kind();
@@ -149,7 +149,7 @@ impl SqlRow<'_> {
     }
 
     /// The value in a column of this index that [`to_postcard`](super::to_postcard) has encoded.
-    pub(super) fn decoded<T: DeserializeOwned>(&self, index: usize) -> Result<T, StoreError> {
+    pub(super) fn decoded<T: DeserializeOwned>(&self, index: usize) -> StoreResult<T> {
         super::from_postcard(&self.get::<Vec<u8>>(index)?)
     }
 
@@ -157,13 +157,13 @@ impl SqlRow<'_> {
     pub(super) fn decoded_if_any<T: DeserializeOwned>(
         &self,
         index: usize,
-    ) -> Result<Option<T>, StoreError> {
+    ) -> StoreResult<Option<T>> {
         let bytes: Option<Vec<u8>> = self.get(index)?;
         bytes.map(|bytes| super::from_postcard(&bytes)).transpose()
     }
 
     /// Returns the [`SqlCell`] of the column of this index, counted from 0.
-    pub(super) fn cell(&self, index: usize) -> Result<SqlCell<'_>, StoreError> {
+    pub(super) fn cell(&self, index: usize) -> StoreResult<SqlCell<'_>> {
         match self {
             SqlRow::Lite(row) => Ok(row.get_ref(index)?.into()),
             SqlRow::Pg(row) => super::pg::cell(row, index),

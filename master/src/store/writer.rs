@@ -20,7 +20,7 @@ use super::reader::Reader;
 use super::shadow::StoreShadow;
 use super::value::{SqlRow, SqlValue, values};
 use super::wait::StoreWait;
-use super::{AttemptResult, Attendance, Mark, StoreError, micros, to_postcard};
+use super::{AttemptResult, Attendance, Mark, StoreError, StoreResult, micros, to_postcard};
 use crate::laws::SafetyRules;
 
 /// The one connection to the store that writes.
@@ -89,7 +89,7 @@ pub(crate) struct NewAttempt<'a> {
 
 impl Writer {
     /// Opens the store in `dir`, creates or migrates its tables, and checks it.
-    pub(crate) fn open(dir: &Path) -> Result<Self, StoreError> {
+    pub(crate) fn open(dir: &Path) -> StoreResult<Self> {
         #[cfg(test)]
         if let Some(place) = super::pg::of_tests(dir) {
             return Self::take(&place);
@@ -99,17 +99,17 @@ impl Writer {
 
     /// Takes the store in a database, which no other master may have.
     #[cfg(test)]
-    pub(crate) fn take(place: &Database) -> Result<Self, StoreError> {
+    pub(crate) fn take(place: &Database) -> StoreResult<Self> {
         super::pg::take_in_tests(place).map(|store| store.expect("nobody else has it"))
     }
 
     /// The same as `open`, with the log in `logs` instead of the file system.
-    pub(crate) fn open_beside(dir: &Path, logs: &dyn Logs) -> Result<Self, StoreError> {
+    pub(crate) fn open_beside(dir: &Path, logs: &dyn Logs) -> StoreResult<Self> {
         Self::on(lite::open(dir, logs)?).map_err(|error| error.on_disk_of(&dir.join(lite::FILE)))
     }
 
     /// A writer on an open store.
-    pub(super) fn on(db: Db) -> Result<Self, StoreError> {
+    pub(super) fn on(db: Db) -> StoreResult<Self> {
         let commits = db.commits()?;
         let newest_event = super::events::newest(&db)?;
         let numbers = LastNumbers::read(&db)?;
@@ -142,7 +142,7 @@ impl Writer {
     }
 
     /// Counts further commits on from those of the store that this one is a copy of.
-    pub(super) fn counts_on_from(&mut self, commits: u64) -> Result<(), StoreError> {
+    pub(super) fn counts_on_from(&mut self, commits: u64) -> StoreResult<()> {
         self.transact()?;
         self.db.counts_on_from(commits)?;
         self.commits = self.commits.max(commits);
@@ -151,13 +151,13 @@ impl Writer {
 
     /// Ends writing in order, after the last commit. Of a file the log is emptied, unless a reader of
     /// an older state prevents that; then a warning is logged. A database is free for another master.
-    pub(crate) fn finish(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn finish(&mut self) -> StoreResult<()> {
         self.db.finish()
     }
 
     /// Commits all changes since the last commit, durably. Returns false if there were none; the store
     /// is this master's all the same.
-    pub(crate) fn commit(&mut self) -> Result<bool, StoreError> {
+    pub(crate) fn commit(&mut self) -> StoreResult<bool> {
         if !self.open {
             if self.db.be_sure()? {
                 self.committed(self.commits + 1);
@@ -189,7 +189,7 @@ impl Writer {
 
     /// Fails if another master has taken the store; else none can take it before the next commit. For
     /// what is done beside the store because of it.
-    pub(crate) fn hold(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn hold(&mut self) -> StoreResult<()> {
         if self.is_shared() {
             self.transact()?;
             self.db.hold()?;
@@ -231,7 +231,7 @@ impl Writer {
     }
 
     /// Makes a change, in a transaction that ends with [`Self::commit`].
-    pub(super) fn change(&mut self, sql: &str, values: &[SqlValue<'_>]) -> Result<(), StoreError> {
+    pub(super) fn change(&mut self, sql: &str, values: &[SqlValue<'_>]) -> StoreResult<()> {
         self.transact()?;
         if let Some(shadow) = &self.shadow {
             shadow.change(sql, values, None);
@@ -240,11 +240,7 @@ impl Writer {
     }
 
     /// The same as `change`, and returns the number of rows that it changed.
-    pub(super) fn count(
-        &mut self,
-        sql: &str,
-        values: &[SqlValue<'_>],
-    ) -> Result<usize, StoreError> {
+    pub(super) fn count(&mut self, sql: &str, values: &[SqlValue<'_>]) -> StoreResult<usize> {
         self.transact()?;
         let rows = self.db.count(sql, values)?;
         if let Some(shadow) = &self.shadow {
@@ -253,7 +249,7 @@ impl Writer {
         Ok(rows)
     }
 
-    fn transact(&mut self) -> Result<(), StoreError> {
+    fn transact(&mut self) -> StoreResult<()> {
         if !self.open {
             self.db.begin()?;
             self.open = true;
@@ -266,7 +262,7 @@ impl Writer {
         &mut self,
         key: &str,
         make: impl FnOnce() -> [u8; N],
-    ) -> Result<[u8; N], StoreError> {
+    ) -> StoreResult<[u8; N]> {
         match self.note(key)? {
             Some(bytes) => bytes
                 .try_into()
@@ -280,7 +276,7 @@ impl Writer {
     }
 
     /// The value of a key in `meta`, of any length, if there is one.
-    pub(crate) fn note(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+    pub(crate) fn note(&self, key: &str) -> StoreResult<Option<Vec<u8>>> {
         self.db().first(
             "SELECT value FROM meta WHERE key = $1",
             values![key],
@@ -289,12 +285,12 @@ impl Writer {
     }
 
     /// Sets the value of a key in `meta`, also if there was none.
-    pub(crate) fn set_meta(&mut self, key: &str, value: &[u8]) -> Result<(), StoreError> {
+    pub(crate) fn set_meta(&mut self, key: &str, value: &[u8]) -> StoreResult<()> {
         self.change(SET_META, values![key, value])
     }
 
     /// Removes a key from `meta`.
-    pub(crate) fn remove_meta(&mut self, key: &str) -> Result<(), StoreError> {
+    pub(crate) fn remove_meta(&mut self, key: &str) -> StoreResult<()> {
         match self.note(key)? {
             Some(_) => self.change("DELETE FROM meta WHERE key = $1", values![key]),
             None => Ok(()),
@@ -302,10 +298,7 @@ impl Writer {
     }
 
     /// The job that a request with this id made before, if any.
-    pub(crate) fn job_of_request(
-        &self,
-        request: RequestId,
-    ) -> Result<Option<RequestKey>, StoreError> {
+    pub(crate) fn job_of_request(&self, request: RequestId) -> StoreResult<Option<RequestKey>> {
         let read = |row: &SqlRow<'_>| {
             Ok(RequestKey {
                 job: JobId(row.get(0)?),
@@ -319,7 +312,7 @@ impl Writer {
     }
 
     /// Adds a job, and the blobs that it needs to `blob_use`.
-    pub(crate) fn add_job(&mut self, new: &NewJob<'_>) -> Result<JobId, StoreError> {
+    pub(crate) fn add_job(&mut self, new: &NewJob<'_>) -> StoreResult<JobId> {
         let spec = new.spec;
         let rules = &new.spec.rules;
         let estimates = if new.estimates.is_empty() {
@@ -353,7 +346,7 @@ impl Writer {
     }
 
     /// Stores the first prediction of a job's makespan.
-    pub(crate) fn note_makespan(&mut self, job: JobId, predicted: Span) -> Result<(), StoreError> {
+    pub(crate) fn note_makespan(&mut self, job: JobId, predicted: Span) -> StoreResult<()> {
         self.change(
             "UPDATE job SET predicted_makespan = $1 WHERE id = $2",
             values![predicted.0, job.0],
@@ -361,18 +354,14 @@ impl Writer {
     }
 
     /// Stores a gang's number of ranks once it is fixed, with its new `spec`.
-    pub(crate) fn settle_width(&mut self, job: JobId, spec: &JobSpec) -> Result<(), StoreError> {
+    pub(crate) fn settle_width(&mut self, job: JobId, spec: &JobSpec) -> StoreResult<()> {
         self.change(
             "UPDATE job SET spec = $1, total = $2 WHERE id = $3",
             values![to_postcard(spec)?, spec.tasks.ids.len(), job.0],
         )
     }
 
-    fn use_blobs(
-        &mut self,
-        job: JobId,
-        blobs: impl Iterator<Item = BlobRef>,
-    ) -> Result<(), StoreError> {
+    fn use_blobs(&mut self, job: JobId, blobs: impl Iterator<Item = BlobRef>) -> StoreResult<()> {
         for blob in blobs {
             self.change(
                 "INSERT INTO blob_use (hash, job) VALUES ($1, $2) ON CONFLICT DO NOTHING",
@@ -383,7 +372,7 @@ impl Writer {
     }
 
     /// Writes those fields of a job that change over its life.
-    pub(crate) fn update_job(&mut self, job: &JobView) -> Result<(), StoreError> {
+    pub(crate) fn update_job(&mut self, job: &JobView) -> StoreResult<()> {
         self.change(
             "UPDATE job SET state = $1, reason = $2, started = $3, ended = $4, predicted_makespan = $5, attempts = $6,
              duplicates = $7, finished = $8, failed = $9, cancelled = $10 WHERE id = $11",
@@ -409,7 +398,7 @@ impl Writer {
     }
 
     /// Gives freed pages back to the file system, at most so many. Returns whether there may be more.
-    pub(super) fn give_back(&mut self, most: u32) -> Result<bool, StoreError> {
+    pub(super) fn give_back(&mut self, most: u32) -> StoreResult<bool> {
         // Only a change opens a transaction, which costs a sync.
         if !self.db.has_free_pages()? {
             return Ok(false);
@@ -419,7 +408,7 @@ impl Writer {
     }
 
     /// Adds an attempt, before it is started.
-    pub(crate) fn add_attempt(&mut self, new: &NewAttempt<'_>) -> Result<(), StoreError> {
+    pub(crate) fn add_attempt(&mut self, new: &NewAttempt<'_>) -> StoreResult<()> {
         let id = new.attempt;
         self.live.insert(id, (new.host, new.now));
         self.change(
@@ -443,7 +432,7 @@ impl Writer {
         &self,
         id: AttemptId,
         host: HostId,
-    ) -> Result<Option<(Time, Option<Time>)>, StoreError> {
+    ) -> StoreResult<Option<(Time, Option<Time>)>> {
         if let Some((given, at)) = self.live.get(&id) {
             return Ok((*given == host).then_some((*at, None)));
         }
@@ -464,7 +453,7 @@ impl Writer {
     }
 
     /// Notes that an attempt's command was started.
-    pub(crate) fn attempt_started(&mut self, id: AttemptId, now: Time) -> Result<(), StoreError> {
+    pub(crate) fn attempt_started(&mut self, id: AttemptId, now: Time) -> StoreResult<()> {
         self.change(
             "UPDATE attempt SET state = 'running', started = $1 WHERE job = $2 AND task = $3 AND number = $4
              AND started IS NULL AND ended IS NULL",
@@ -479,7 +468,7 @@ impl Writer {
         state: AttemptState,
         now: Time,
         why: &str,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         self.live.remove(&id);
         self.change(
             "UPDATE attempt SET state = $1, ended = $2, end_why = $3 WHERE job = $4 AND task = $5 AND number = $6",
@@ -489,7 +478,7 @@ impl Writer {
 
     /// Stores that an attempt ran longer than its estimate and was killed to make room, after this
     /// much work as a run time on a host of speed 1.
-    pub(crate) fn attempt_policed(&mut self, id: AttemptId, work: Span) -> Result<(), StoreError> {
+    pub(crate) fn attempt_policed(&mut self, id: AttemptId, work: Span) -> StoreResult<()> {
         self.change(
             "UPDATE attempt SET policed = $1 WHERE job = $2 AND task = $3 AND number = $4",
             values![work.0 as i64, id.task.job.0, id.task.index, id.number],
@@ -497,7 +486,7 @@ impl Writer {
     }
 
     /// Makes the end of an attempt not count against its task.
-    pub(crate) fn attempt_not_charged(&mut self, id: AttemptId) -> Result<(), StoreError> {
+    pub(crate) fn attempt_not_charged(&mut self, id: AttemptId) -> StoreResult<()> {
         self.change(
             "UPDATE attempt SET charged = FALSE WHERE job = $1 AND task = $2 AND number = $3",
             values![id.task.job.0, id.task.index, id.number],
@@ -511,7 +500,7 @@ impl Writer {
         completion: &Completion,
         state: AttemptState,
         ended: Time,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         self.attempt_left(completion, state, ended)?;
         self.use_blobs(completion.attempt.task.job, completion.blobs())
     }
@@ -522,7 +511,7 @@ impl Writer {
         completion: &Completion,
         state: AttemptState,
         ended: Time,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let id = completion.attempt;
         let result = AttemptResult {
             stdout: completion.stdout.clone(),
@@ -566,7 +555,7 @@ impl Writer {
     }
 
     /// Notes that an attempt was frozen for task `by`. Only the newest such notes are kept.
-    pub(crate) fn attempt_frozen(&mut self, id: AttemptId, by: TaskId) -> Result<(), StoreError> {
+    pub(crate) fn attempt_frozen(&mut self, id: AttemptId, by: TaskId) -> StoreResult<()> {
         let TaskId { job, index } = id.task;
         let sql = "SELECT start_why FROM attempt WHERE job = $1 AND task = $2 AND number = $3";
         let before: Option<String> =
@@ -593,7 +582,7 @@ impl Writer {
         host: HostId,
         spent: &Spent,
         ended: Time,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let AttemptId {
             task,
             number,
@@ -620,7 +609,7 @@ impl Writer {
     }
 
     /// Stores the facts that a host's worker reports.
-    pub(crate) fn host_facts(&mut self, host: HostId, facts: &HostFacts) -> Result<(), StoreError> {
+    pub(crate) fn host_facts(&mut self, host: HostId, facts: &HostFacts) -> StoreResult<()> {
         self.change(
             "UPDATE host SET facts = $1 WHERE id = $2",
             values![to_postcard(facts)?, host.0],
@@ -628,7 +617,7 @@ impl Writer {
     }
 
     /// Stores whether a host gets no new work.
-    pub(crate) fn host_draining(&mut self, host: HostId, draining: bool) -> Result<(), StoreError> {
+    pub(crate) fn host_draining(&mut self, host: HostId, draining: bool) -> StoreResult<()> {
         self.change(
             "UPDATE host SET draining = $1 WHERE id = $2",
             values![draining, host.0],
@@ -640,7 +629,7 @@ impl Writer {
         &mut self,
         host: HostId,
         attendance: Attendance,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         self.change(
             "UPDATE host SET attendance = $1 WHERE id = $2",
             values![attendance.word(), host.0],
@@ -655,7 +644,7 @@ impl Writer {
         finished: u64,
         lost: u64,
         heard: Time,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         self.change(
             "UPDATE host SET finished = $1, lost = $2, heard = $3 WHERE id = $4",
             values![finished as i64, lost as i64, micros(heard), host.0],

@@ -11,7 +11,7 @@ use scheduler::Parting;
 
 use super::{Ask, CoreReply};
 use crate::core::{Connected, Core, SessionId};
-use crate::store::StoreError;
+use crate::store::StoreResult;
 
 /// A request about hosts, or a message of a worker.
 pub enum HostAsk {
@@ -107,7 +107,7 @@ impl From<HostAsk> for Ask {
 }
 
 impl Core {
-    pub(super) fn handle_host(&mut self, ask: HostAsk) -> Result<CoreReply, StoreError> {
+    pub(super) fn handle_host(&mut self, ask: HostAsk) -> StoreResult<CoreReply> {
         Ok(match ask {
             HostAsk::Connected(connected) => self.on_connected(*connected)?.into(),
             HostAsk::Said(host, session, message) => self.on_said(host, session, message)?.into(),
@@ -153,8 +153,8 @@ impl Core {
     fn change_host(
         &mut self,
         name: String,
-        change: impl FnOnce(&mut Self, HostId) -> Result<(), StoreError>,
-    ) -> Result<CoreReply, StoreError> {
+        change: impl FnOnce(&mut Self, HostId) -> StoreResult<()>,
+    ) -> StoreResult<CoreReply> {
         let Some(host) = self.find_host(&name) else {
             return Ok(CoreReply::Hosts(Err(name)));
         };

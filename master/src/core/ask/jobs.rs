@@ -8,7 +8,7 @@ use common::{AttemptId, BlobRef, IdSet, JobId, JobSpec, RequestId, SubmitOptions
 
 use super::{Ask, CoreReply};
 use crate::core::{Adding, Core};
-use crate::store::StoreError;
+use crate::store::StoreResult;
 
 /// A submission.
 #[derive(Debug, Clone)]
@@ -129,7 +129,7 @@ impl From<JobAsk> for Ask {
 }
 
 impl Core {
-    pub(super) fn handle_job(&mut self, ask: JobAsk) -> Result<CoreReply, StoreError> {
+    pub(super) fn handle_job(&mut self, ask: JobAsk) -> StoreResult<CoreReply> {
         Ok(match ask {
             JobAsk::Submit(submitting) => Box::new(self.submit(*submitting)?).into(),
             JobAsk::Add(adding) => self.add(*adding)?.into(),

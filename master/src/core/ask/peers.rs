@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::{Ask, CoreReply};
 use crate::core::Core;
-use crate::store::{AuditEntry, Issued, Peer, StoreError};
+use crate::store::{AuditEntry, Issued, Peer, StoreResult};
 
 /// A join token to be made.
 #[derive(Debug, Clone)]
@@ -99,7 +99,7 @@ impl From<PeerAsk> for Ask {
 }
 
 impl Core {
-    pub(super) fn handle_peer(&mut self, ask: PeerAsk) -> Result<CoreReply, StoreError> {
+    pub(super) fn handle_peer(&mut self, ask: PeerAsk) -> StoreResult<CoreReply> {
         Ok(match ask {
             PeerAsk::Authenticate(id, key_hash, issued) => {
                 self.authenticate(id, key_hash, issued)?.into()

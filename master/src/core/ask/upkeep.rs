@@ -8,7 +8,7 @@ use common::{BlobRef, Span, Time};
 use super::{Ask, CoreReply};
 use crate::core::{Core, OldBlob};
 use crate::numbers::GridNumbers;
-use crate::store::{ObjectName, StoreError};
+use crate::store::{ObjectName, StoreResult};
 
 /// A request about the master's upkeep.
 #[derive(Debug, Clone)]
@@ -66,7 +66,7 @@ impl From<UpkeepAsk> for Ask {
 }
 
 impl Core {
-    pub(super) fn handle_upkeep(&mut self, ask: UpkeepAsk) -> Result<CoreReply, StoreError> {
+    pub(super) fn handle_upkeep(&mut self, ask: UpkeepAsk) -> StoreResult<CoreReply> {
         Ok(match ask {
             UpkeepAsk::Ping => ().into(),
             UpkeepAsk::Present => (self.incarnation, self.now).into(),

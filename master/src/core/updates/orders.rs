@@ -11,7 +11,7 @@ use link::signing::verified;
 use super::super::Core;
 use super::super::rollout::{HostPresence, STAGES};
 use super::Rollout;
-use crate::store::{HostProgress, RolloutState, StoreError, StoredRollout};
+use crate::store::{HostProgress, RolloutState, StoreResult, StoredRollout};
 
 impl Core {
     /// Returns the key that hosts learn as they join.
@@ -24,7 +24,7 @@ impl Core {
         &mut self,
         by: &str,
         order: UpdateOrder,
-    ) -> Result<Result<UpdatesView, Refusal>, StoreError> {
+    ) -> StoreResult<Result<UpdatesView, Refusal>> {
         match order {
             UpdateOrder::Show => {}
             UpdateOrder::Trust(key) => {
@@ -101,7 +101,7 @@ impl Core {
         update: SignedUpdate,
         statement: UpdateStatement,
         pace: RolloutPace,
-    ) -> Result<(), StoreError> {
+    ) -> StoreResult<()> {
         let platform = statement.platform.as_str().to_owned();
         let stored = StoredRollout {
             update,

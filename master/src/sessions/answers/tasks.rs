@@ -6,7 +6,7 @@ use common::wire::RefusalCode;
 use common::{AttemptId, JobId};
 
 use crate::core::ask::JobAsk;
-use crate::store::{AttemptRow, StoreError};
+use crate::store::{AttemptRow, StoreResult};
 
 use super::super::views::{KeptOfResults, ListedPortion, Listing, read_portion};
 use super::{Asker, NoAnswer, refuse};
@@ -112,6 +112,6 @@ impl Asker {
         });
 
         let outputs = rows.await?.into_iter().map(|row| listing.output_of(row));
-        Ok(outputs.collect::<Result<_, StoreError>>()?)
+        Ok(outputs.collect::<StoreResult<_>>()?)
     }
 }

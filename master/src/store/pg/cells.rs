@@ -3,8 +3,8 @@
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{IsNull, ToSql, Type};
 
-use super::super::StoreError;
 use super::super::value::{FromCell, SqlCell, SqlValue};
+use super::super::{StoreError, StoreResult};
 use super::simulated::SimulatedValue;
 
 /// A value that is kept until its change is known to be durable.
@@ -167,7 +167,7 @@ impl DbRow {
 }
 
 /// Returns the [`SqlCell`] of this column.
-pub(in crate::store) fn cell(row: &DbRow, index: usize) -> Result<SqlCell<'_>, StoreError> {
+pub(in crate::store) fn cell(row: &DbRow, index: usize) -> StoreResult<SqlCell<'_>> {
     let row = match row {
         DbRow::Server(row) => row,
         DbRow::Simulated(values) => {

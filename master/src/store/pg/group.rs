@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::{Span, Time};
 use tokio_postgres::error::SqlState;
 
-use super::super::StoreError;
+use super::super::StoreResult;
 use super::super::value::SqlValue;
 use super::cells::{DbRow, KeptValue};
 use super::error::DbError;
@@ -122,7 +122,7 @@ impl Group {
 
     /// Makes sure that the lease is still this master's, if that was long ago: with a turn that has no
     /// changes. Returns whether there was one.
-    pub(super) fn be_sure(&mut self, place: &Database) -> Result<bool, StoreError> {
+    pub(super) fn be_sure(&mut self, place: &Database) -> StoreResult<bool> {
         let due = place.since_boot().since(self.sure_at) >= SURE_FOR;
         let due = due && self.changes.is_empty() && !self.begun && self.laws.sure_before_telling;
         if due {
@@ -132,13 +132,13 @@ impl Group {
     }
 
     /// Sends what was not sent yet, so that from here to the commit nobody else can take the lease.
-    pub(super) fn hold(&mut self, place: &Database) -> Result<(), StoreError> {
+    pub(super) fn hold(&mut self, place: &Database) -> StoreResult<()> {
         self.send(place, false).map(drop)
     }
 
     /// Gives the lease up, after the last commit. Where another transaction has it for long, a master takes it or
     /// has taken it, and nothing is left to give up.
-    pub(super) fn resign(&mut self) -> Result<(), StoreError> {
+    pub(super) fn resign(&mut self) -> StoreResult<()> {
         let token = [SqlValue::Int(self.token())];
         match self.session.count(tables::RESIGN, &token) {
             Err(error) if !error.is(&SqlState::LOCK_NOT_AVAILABLE) => Err(refused(&error).into()),
@@ -148,7 +148,7 @@ impl Group {
 
     /// Gives the schema this name, and the lease up, in one group: while this master has the lease nobody else
     /// takes the store, and afterwards there is none.
-    pub(super) fn put_aside(&mut self, place: &Database, name: &str) -> Result<(), StoreError> {
+    pub(super) fn put_aside(&mut self, place: &Database, name: &str) -> StoreResult<()> {
         self.hold(place)?;
         let token = [SqlValue::Int(self.token())];
         let rename = format!(
@@ -192,7 +192,7 @@ impl Group {
         place: &Database,
         sql: &str,
         values: &[SqlValue<'_>],
-    ) -> Result<usize, StoreError> {
+    ) -> StoreResult<usize> {
         self.keep(sql, values, true);
         metrics::counter!(numbers::QUESTIONS).increment(1);
         let counts = self.send(place, false)?;
@@ -205,7 +205,7 @@ impl Group {
         place: &Database,
         sql: &str,
         values: &[SqlValue<'_>],
-    ) -> Result<Vec<DbRow>, StoreError> {
+    ) -> StoreResult<Vec<DbRow>> {
         // A long restore is a sign of life, too.
         self.be_sure(place)?;
         metrics::counter!(numbers::QUESTIONS).increment(1);
@@ -227,7 +227,7 @@ impl Group {
     }
 
     /// Makes all changes durable.
-    pub(super) fn commit(&mut self, place: &Database) -> Result<(), StoreError> {
+    pub(super) fn commit(&mut self, place: &Database) -> StoreResult<()> {
         if (self.turn + 1) % TRIM_EVERY == 0 {
             self.note(
                 tables::TRIM,
@@ -243,7 +243,7 @@ impl Group {
 
     /// Commits turns without changes until an answer comes within the lease: this process, or the database, may have
     /// stood still meanwhile, so that another master has taken over.
-    fn in_time(&mut self, place: &Database) -> Result<(), StoreError> {
+    fn in_time(&mut self, place: &Database) -> StoreResult<()> {
         let begun = place.since_boot();
         loop {
             let took = place.since_boot().since(self.sure_at);
@@ -263,7 +263,7 @@ impl Group {
 
     /// Sends what was not sent yet, with the commit if wanted, until it has arrived. Returns the
     /// numbers of rows that the changes of the last flight changed.
-    fn send(&mut self, place: &Database, commit: bool) -> Result<Vec<u64>, StoreError> {
+    fn send(&mut self, place: &Database, commit: bool) -> StoreResult<Vec<u64>> {
         loop {
             let sent_at = place.since_boot();
             let error = match self.fly(commit) {
@@ -312,7 +312,7 @@ impl Group {
 
     /// Waits a moment, and commits a turn without changes, for which there may be room: otherwise others
     /// would take this master for dead.
-    fn wait_for_room(&mut self, place: &Database) -> Result<(), StoreError> {
+    fn wait_for_room(&mut self, place: &Database) -> StoreResult<()> {
         place.sleep(ROOM_AGAIN);
         let committed = match self.fly_with(Some(self.turn + 1), &[], true) {
             Ok(_) => true,
@@ -400,7 +400,7 @@ impl Group {
 
     /// Connects again, and finds out what became of the open group. Nothing of it was told to
     /// anybody yet.
-    fn decide(&mut self, place: &Database, error: &DbError) -> Result<Decided, StoreError> {
+    fn decide(&mut self, place: &Database, error: &DbError) -> StoreResult<Decided> {
         let why = match lacks_room(error) {
             true => "PostgreSQL has no room for the changes; they are sent until it has",
             false => "the connection to PostgreSQL broke; it is made anew",
@@ -450,7 +450,7 @@ impl Group {
 
     /// Writes the groups after turn `to` again. Returns whether that was done: if not, the connection
     /// broke once more, and how far it came is to be looked up.
-    fn write_again(&self, to: i64) -> Result<bool, StoreError> {
+    fn write_again(&self, to: i64) -> StoreResult<bool> {
         let behind = self.turn.abs_diff(to);
         if !self.laws.lost_groups_again {
             return Ok(true);
@@ -486,7 +486,7 @@ impl Group {
         PgError::TakenOver(holder.unwrap_or_default())
     }
 
-    fn judge(&self, lease: &LeaseSeen) -> Result<Decided, StoreError> {
+    fn judge(&self, lease: &LeaseSeen) -> StoreResult<Decided> {
         if self.takeover.is_lost_to(lease) {
             return Err(PgError::TakenOver(lease.holder.clone()).into());
         }
@@ -514,7 +514,7 @@ impl Group {
 
     /// Takes the store again from the state that it was taken from: a replica that lacked the takeover, and all since,
     /// took the place of the server that had it. Another master there may be quicker.
-    fn take_again(&self, lease: &LeaseSeen) -> Result<(), StoreError> {
+    fn take_again(&self, lease: &LeaseSeen) -> StoreResult<()> {
         tracing::warn!(
             "the database lacks the takeover by which this master has the store: a replica that was behind took over. It is done again"
         );

@@ -9,7 +9,7 @@ use common::{Span, Time};
 use tokio_postgres::error::SqlState;
 
 use super::super::value::SqlValue;
-use super::super::{StoreError, Writer, schema, time};
+use super::super::{StoreError, StoreResult, Writer, schema, time};
 use super::cells::DbRow;
 use super::error::DbError;
 use super::group::Group;
@@ -115,7 +115,7 @@ impl LeaseSeen {
     }
 
     /// The version of the tables, if this program knows it.
-    fn known_layout(&self) -> Result<usize, StoreError> {
+    fn known_layout(&self) -> StoreResult<usize> {
         let (found, known) = (usize::try_from(self.layout), schema::VERSION);
         let found = found.unwrap_or(usize::MAX);
         if found > known {
@@ -152,7 +152,7 @@ impl LeaseContender {
 
     /// Looks at the row of `lease`; where there is no store yet, the tables are made. Those of a newer program
     /// are an error ([`StoreError::Newer`]): this master could not take them over, and stands by no more.
-    pub(crate) fn look(&mut self) -> Result<LeaseSeen, StoreError> {
+    pub(crate) fn look(&mut self) -> StoreResult<LeaseSeen> {
         let seen = self.with(|session, place, _| {
             make_tables(session, place)?;
             LeaseSeen::read(session)
@@ -172,7 +172,7 @@ impl LeaseContender {
     }
 
     /// Says to the other masters, in the table `member`, that this one stands by.
-    pub(crate) fn note(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn note(&mut self) -> StoreResult<()> {
         self.with(|session, _, member| {
             let said = [&member.id, &member.name, &member.address];
             session.count(tables::STANDS_BY, &said.map(|text| SqlValue::Text(text)))
@@ -182,11 +182,7 @@ impl LeaseContender {
 
     /// Takes the store at `now` from the master that `seen` shows, if that has not committed anything
     /// since. Its tables are upgraded. `None` if it has, or another one was quicker.
-    pub(crate) fn take(
-        &mut self,
-        seen: &LeaseSeen,
-        now: Time,
-    ) -> Result<Option<Writer>, StoreError> {
+    pub(crate) fn take(&mut self, seen: &LeaseSeen, now: Time) -> StoreResult<Option<Writer>> {
         seen.known_layout()?;
         let taken = self.with(|session, _, member| {
             let taken = Takeover::take(session, member, seen, now);
@@ -239,7 +235,7 @@ impl LeaseContender {
     fn with<T>(
         &mut self,
         act: impl FnOnce(&DbSession, &Database, &MasterMember) -> Result<T, DbError>,
-    ) -> Result<T, StoreError> {
+    ) -> StoreResult<T> {
         let session = match self.session.take().filter(DbSession::is_open) {
             Some(session) => session,
             None => DbSession::to_write(&self.place)?,

@@ -32,7 +32,7 @@ use tokio::runtime::Runtime;
 use super::db::Db;
 use super::value::{SqlRow, SqlValue};
 use super::wait::StoreWait;
-use super::{StoreError, Writer};
+use super::{StoreError, StoreResult, Writer};
 pub(super) use cells::{DbRow, cell};
 use group::Group;
 pub(crate) use health::look;
@@ -199,35 +199,35 @@ impl Pg {
     }
 
     /// The masters that stand by, or did so lately.
-    pub(super) fn standbys(&self) -> Result<Vec<StandbyView>, StoreError> {
+    pub(super) fn standbys(&self) -> StoreResult<Vec<StandbyView>> {
         Ok(lease::standbys(&self.rows(tables::MEMBERS, &[])?))
     }
 
     /// Makes sure that the store is still this master's, if that was long ago. Returns whether that
     /// took a turn.
-    pub(super) fn be_sure(&self) -> Result<bool, StoreError> {
+    pub(super) fn be_sure(&self) -> StoreResult<bool> {
         self.group_answered(Group::be_sure)
     }
 
     /// From here to the commit the store is this master's.
-    pub(super) fn hold(&self) -> Result<(), StoreError> {
+    pub(super) fn hold(&self) -> StoreResult<()> {
         self.group_answered(Group::hold)
     }
 
     /// Gives the store up, after the last commit.
-    pub(super) fn resign(&self) -> Result<(), StoreError> {
+    pub(super) fn resign(&self) -> StoreResult<()> {
         self.group_answered(|group, _| group.resign())
     }
 
     /// The commits that were ever made durable.
-    pub(super) fn commits(&self) -> Result<u64, StoreError> {
+    pub(super) fn commits(&self) -> StoreResult<u64> {
         let rows = self.rows(tables::COMMITS, &[])?;
         let commits = rows.first().map(|row| SqlRow::Pg(row).get::<i64>(0));
         Ok(commits.transpose()?.unwrap_or(0).max(0) as u64)
     }
 
     /// The version of the tables; 0 if there are none.
-    pub(super) fn version(&self) -> Result<usize, StoreError> {
+    pub(super) fn version(&self) -> StoreResult<usize> {
         if !self.has_table("lease")? {
             return Ok(0);
         }
@@ -237,7 +237,7 @@ impl Pg {
     }
 
     /// Whether some master has the store, and its connection lives.
-    pub(super) fn is_held(&self) -> Result<bool, StoreError> {
+    pub(super) fn is_held(&self) -> StoreResult<bool> {
         let rows = self.rows(tables::LEASE, &[])?;
         Ok(rows
             .first()
@@ -245,7 +245,7 @@ impl Pg {
     }
 
     /// Counts further commits on from so many.
-    pub(super) fn counts_on_from(&self, commits: u64) -> Result<(), StoreError> {
+    pub(super) fn counts_on_from(&self, commits: u64) -> StoreResult<()> {
         self.group(|group, _| {
             group.counts_on_from(commits);
             Ok(())
@@ -253,18 +253,14 @@ impl Pg {
     }
 
     /// Whether there is a table of this name.
-    pub(super) fn has_table(&self, name: &str) -> Result<bool, StoreError> {
+    pub(super) fn has_table(&self, name: &str) -> StoreResult<bool> {
         let rows = self.rows(tables::HAS_TABLE, &[SqlValue::Text(name)])?;
         let there = rows.first().map(|row| SqlRow::Pg(row).get(0));
         Ok(there.transpose()?.unwrap_or(false))
     }
 
     /// The rows of the answer.
-    pub(super) fn rows(
-        &self,
-        sql: &str,
-        values: &[SqlValue<'_>],
-    ) -> Result<Vec<DbRow>, StoreError> {
+    pub(super) fn rows(&self, sql: &str, values: &[SqlValue<'_>]) -> StoreResult<Vec<DbRow>> {
         match &mut *self.inside.borrow_mut() {
             Inside::Writes(group) => {
                 let _wait = self.wait.begin();
@@ -276,7 +272,7 @@ impl Pg {
     }
 
     /// Notes a change for the next commit.
-    pub(super) fn change(&self, sql: &str, values: &[SqlValue<'_>]) -> Result<(), StoreError> {
+    pub(super) fn change(&self, sql: &str, values: &[SqlValue<'_>]) -> StoreResult<()> {
         self.group(|group, _| {
             group.note(sql, values);
             Ok(())
@@ -284,28 +280,28 @@ impl Pg {
     }
 
     /// Makes a change, and waits for the number of rows that it changed.
-    pub(super) fn count(&self, sql: &str, values: &[SqlValue<'_>]) -> Result<usize, StoreError> {
+    pub(super) fn count(&self, sql: &str, values: &[SqlValue<'_>]) -> StoreResult<usize> {
         self.group_answered(|group, place| group.count(place, sql, values))
     }
 
     /// Makes all changes since the last commit durable.
-    pub(super) fn commit(&self) -> Result<(), StoreError> {
+    pub(super) fn commit(&self) -> StoreResult<()> {
         self.group_answered(Group::commit)
     }
 
     /// Acts on the open group, which waits for the database.
     fn group_answered<T>(
         &self,
-        act: impl FnOnce(&mut Group, &Database) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
+        act: impl FnOnce(&mut Group, &Database) -> StoreResult<T>,
+    ) -> StoreResult<T> {
         let _wait = self.wait.begin();
         self.group(act)
     }
 
     fn group<T>(
         &self,
-        act: impl FnOnce(&mut Group, &Database) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
+        act: impl FnOnce(&mut Group, &Database) -> StoreResult<T>,
+    ) -> StoreResult<T> {
         match &mut *self.inside.borrow_mut() {
             Inside::Writes(group) => act(group, &self.place),
             Inside::Reads(_) | Inside::Sees(_) => {
@@ -327,7 +323,7 @@ pub(super) fn of_tests(dir: &std::path::Path) -> Option<Database> {
 
 /// Takes the store as a start on always the same directory does; `None` if another run there has it.
 #[cfg(test)]
-pub(super) fn take_in_tests(place: &Database) -> Result<Option<super::Writer>, StoreError> {
+pub(super) fn take_in_tests(place: &Database) -> StoreResult<Option<super::Writer>> {
     let member = MasterMember::here("test".to_owned(), "127.0.0.1:7411".to_owned());
     LeaseContender::new(place, member).once_left(|contender, seen| contender.take(seen, Time(0)))
 }
@@ -340,7 +336,7 @@ pub(super) fn in_tests() -> bool {
 
 /// Gives the tables of this master's store another name, by which no master takes them up, and returns it. The
 /// store is left by that, and no other master can have it in between.
-pub(crate) fn put_aside(store: &Writer, now: Time) -> Result<String, StoreError> {
+pub(crate) fn put_aside(store: &Writer, now: Time) -> StoreResult<String> {
     let Db::Pg(pg) = store.db() else {
         return Err(StoreError::Content("the store is in a file".to_owned()));
     };
@@ -355,7 +351,7 @@ fn read(
     session: &mut Option<DbSession>,
     sql: &str,
     values: &[SqlValue<'_>],
-) -> Result<Vec<DbRow>, StoreError> {
+) -> StoreResult<Vec<DbRow>> {
     for last in [false, true] {
         let connected = match session.take().filter(DbSession::is_open) {
             Some(connected) => connected,

@@ -6,8 +6,8 @@ use super::cells::DbRow;
 use super::error::DbError;
 use super::session::refused;
 use super::{Database, DbSession, Inside, Pg, tables};
-use crate::store::StoreError;
 use crate::store::value::SqlValue;
+use crate::store::{StoreError, StoreResult};
 
 /// The rows that are read at a time.
 const PORTION: usize = 1_000;
@@ -18,7 +18,7 @@ const BEGIN: &str =
 
 impl Pg {
     /// A connection that sees the state of this moment from now on.
-    pub(in crate::store) fn snapshot(place: &Database) -> Result<Self, StoreError> {
+    pub(in crate::store) fn snapshot(place: &Database) -> StoreResult<Self> {
         let session = DbSession::to_read(place)?;
         answer(place, session.execute(BEGIN.to_owned()))?;
         let pg = Self::with(place.clone(), Inside::Sees(session));
@@ -31,8 +31,8 @@ impl Pg {
         &self,
         sql: &str,
         values: &[SqlValue<'_>],
-        mut each: impl FnMut(&DbRow) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
+        mut each: impl FnMut(&DbRow) -> StoreResult<()>,
+    ) -> StoreResult<()> {
         if !matches!(&*self.inside.borrow(), Inside::Sees(_)) {
             return self.rows(sql, values)?.iter().try_for_each(each);
         }
@@ -51,8 +51,8 @@ impl Pg {
     fn read_portions(
         &self,
         depth: usize,
-        each: &mut impl FnMut(&DbRow) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
+        each: &mut impl FnMut(&DbRow) -> StoreResult<()>,
+    ) -> StoreResult<()> {
         let next = format!("FETCH FORWARD {PORTION} FROM rows_{depth}");
         loop {
             let rows = self.see(|session| session.portion(&next))?;
@@ -64,7 +64,7 @@ impl Pg {
     }
 
     /// Asks within the transaction.
-    fn see<T>(&self, ask: impl FnOnce(&DbSession) -> Result<T, DbError>) -> Result<T, StoreError> {
+    fn see<T>(&self, ask: impl FnOnce(&DbSession) -> Result<T, DbError>) -> StoreResult<T> {
         match &*self.inside.borrow() {
             Inside::Sees(session) => answer(&self.place, ask(session)),
             _ => Err(StoreError::Content("it sees no one state".to_owned())),
@@ -73,7 +73,7 @@ impl Pg {
 
     /// The tables' columns, the indexes and the views that there are, each in words, and whether the
     /// server keeps checksums of its pages.
-    pub(in crate::store) fn layout(&self) -> Result<(Vec<String>, bool), StoreError> {
+    pub(in crate::store) fn layout(&self) -> StoreResult<(Vec<String>, bool)> {
         let parts = self.rows(tables::PARTS, &[])?;
         let parts = parts.iter().map(|row| row.get(0)).collect();
         let sums = self.rows(tables::CHECKSUMS, &[])?;
@@ -82,7 +82,7 @@ impl Pg {
 }
 
 /// The error of a question in words: a connection that is lost is not made anew.
-pub(super) fn answer<T>(place: &Database, asked: Result<T, DbError>) -> Result<T, StoreError> {
+pub(super) fn answer<T>(place: &Database, asked: Result<T, DbError>) -> StoreResult<T> {
     asked.map_err(|error| match error.passes() {
         true => place.away(&error).into(),
         false => refused(&error).into(),
