@@ -56,6 +56,9 @@ pub(super) enum NoAnswer {
     Link(LinkError),
 }
 
+/// The outcome of a request.
+pub(super) type Answered<T> = Result<T, NoAnswer>;
+
 impl From<LinkError> for NoAnswer {
     fn from(error: LinkError) -> Self {
         NoAnswer::Link(error)
@@ -163,10 +166,7 @@ impl Asker {
     }
 
     /// Sends an ask to the core, in this user's turn. It is refused while the store does not answer for long.
-    pub(super) async fn core<T: TryFrom<CoreReply>>(
-        &self,
-        ask: impl Into<Ask>,
-    ) -> Result<T, NoAnswer> {
+    pub(super) async fn core<T: TryFrom<CoreReply>>(&self, ask: impl Into<Ask>) -> Answered<T> {
         let _turn = self.turn().await;
         Ok(self.state.for_people.ask(ask).await?)
     }
@@ -175,7 +175,7 @@ impl Asker {
     pub(super) async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&crate::store::Reader) -> StoreResult<T> + Send + 'static,
-    ) -> Result<T, NoAnswer> {
+    ) -> Answered<T> {
         let reader = self.state.reader.clone();
         let _turn = self.turn().await;
         match tokio::task::spawn_blocking(move || work(&reader)).await {
@@ -185,7 +185,7 @@ impl Asker {
     }
 
     /// Refuses a request of `Right::Administer` unless an admin asks.
-    pub(super) fn authorise(&self) -> Result<(), NoAnswer> {
+    pub(super) fn authorise(&self) -> Answered<()> {
         match (self.right, self.role) {
             (Right::Administer(what), role) if role != Role::Admin => {
                 let hint = "admin commands work on the master with its --dir";
@@ -199,7 +199,7 @@ impl Asker {
         }
     }
 
-    pub(super) async fn welcome(&self, version: u16) -> Result<Reply, NoAnswer> {
+    pub(super) async fn welcome(&self, version: u16) -> Answered<Reply> {
         let (incarnation, now) = self.core(UpkeepAsk::Present).await?;
         Ok(Reply::Welcome {
             version,
@@ -218,10 +218,7 @@ impl Asker {
 
     /// The accuracy of estimates: the client's own or, for an admin, those of `user` or of all
     /// users.
-    pub(super) async fn estimates(
-        &self,
-        user: Option<String>,
-    ) -> Result<Vec<EstimatesView>, NoAnswer> {
+    pub(super) async fn estimates(&self, user: Option<String>) -> Answered<Vec<EstimatesView>> {
         let user = self.account_of(user);
         self.core(JobAsk::Estimates(user)).await
     }

@@ -15,7 +15,7 @@ use link::{Channel, LinkError};
 use quinn::Connection;
 
 use super::answer::Response;
-use super::answers::{self, Asker, JobListing, NoAnswer, shortened};
+use super::answers::{self, Answered, Asker, JobListing, NoAnswer, shortened};
 use super::follow::follow;
 use super::live::Busy;
 use super::rights::needed;
@@ -157,7 +157,7 @@ pub(super) async fn carry_out(
 async fn conclude(
     asker: &Asker,
     asked: &str,
-    answered: Result<(), NoAnswer>,
+    answered: Answered<()>,
     tx: &mut Response,
 ) -> Result<(), LinkError> {
     match answered {
@@ -209,7 +209,7 @@ impl Write for FirstWord {
 }
 
 #[expect(clippy::too_many_lines, reason = "one arm for each request")]
-async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<(), NoAnswer> {
+async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Answered<()> {
     asker.authorise()?;
     match request {
         Request::Hello(versions) => {
@@ -347,7 +347,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Result<()
 
 /// Sends results with those that they are to be compared with. What has no room in a message is left out, and refused
 /// where nothing else waits: the results of other tasks can be compared first.
-async fn send_undecided(tx: &mut Response, asker: &Asker, job: JobId) -> Result<(), NoAnswer> {
+async fn send_undecided(tx: &mut Response, asker: &Asker, job: JobId) -> Answered<()> {
     let mut sent = false;
     let mut left_out = None;
     let mut last = None;
@@ -381,7 +381,7 @@ async fn send_undecided(tx: &mut Response, asker: &Asker, job: JobId) -> Result<
 }
 
 /// Keeps a reply for the next flush, or refuses where it is too long.
-pub(super) fn push(tx: &mut Response, reply: &Reply) -> Result<(), NoAnswer> {
+pub(super) fn push(tx: &mut Response, reply: &Reply) -> Answered<()> {
     if tx.push_if_fits(reply)? {
         Ok(())
     } else {
@@ -390,7 +390,7 @@ pub(super) fn push(tx: &mut Response, reply: &Reply) -> Result<(), NoAnswer> {
 }
 
 /// Sends the numbers of what was changed in jobs, which is not undone where there are very many of them.
-async fn send_changed(tx: &mut Response, reply: Reply) -> Result<(), NoAnswer> {
+async fn send_changed(tx: &mut Response, reply: Reply) -> Answered<()> {
     for reply in in_replies(reply) {
         send(tx, &reply).await?;
     }
@@ -409,7 +409,7 @@ fn in_replies(reply: Reply) -> Vec<Reply> {
 }
 
 /// Keeps an explanation for the next flush, shortened where it is too long for a message.
-fn push_explained(tx: &mut Response, view: Box<ExplainView>) -> Result<(), NoAnswer> {
+fn push_explained(tx: &mut Response, view: Box<ExplainView>) -> Answered<()> {
     let reply = Reply::Explained(view);
     if tx.push_if_fits(&reply)? {
         return Ok(());
@@ -431,7 +431,7 @@ async fn send_all<T: Clone>(
     tx: &mut Response,
     entries: &[T],
     reply: impl Fn(Vec<T>) -> Reply,
-) -> Result<(), NoAnswer> {
+) -> Answered<()> {
     let mut rest = entries;
     let mut most = CHUNK;
 
@@ -450,12 +450,12 @@ async fn send_all<T: Clone>(
     Ok(())
 }
 
-async fn send(tx: &mut Response, reply: &Reply) -> Result<(), NoAnswer> {
+async fn send(tx: &mut Response, reply: &Reply) -> Answered<()> {
     push(tx, reply)?;
     flush_if_full(tx).await
 }
 
-async fn flush_if_full(tx: &mut Response) -> Result<(), NoAnswer> {
+async fn flush_if_full(tx: &mut Response) -> Answered<()> {
     if tx.pending() >= FLUSH {
         tx.flush().await?;
     }
@@ -463,7 +463,7 @@ async fn flush_if_full(tx: &mut Response) -> Result<(), NoAnswer> {
 }
 
 /// Sends settings for workers, some at a time: each may be long.
-async fn send_site((texts, hosts): SiteViews, tx: &mut Response) -> Result<(), NoAnswer> {
+async fn send_site((texts, hosts): SiteViews, tx: &mut Response) -> Answered<()> {
     for chunk in texts.chunks(SITE_TEXTS) {
         send(tx, &Reply::Site(chunk.to_vec(), Vec::new())).await?;
     }
@@ -477,7 +477,7 @@ async fn send_site((texts, hosts): SiteViews, tx: &mut Response) -> Result<(), N
 }
 
 /// Sends all hosts, some at a time: whoever has seen enough gives the answer up.
-async fn send_hosts(asker: &Asker, tx: &mut Response) -> Result<(), NoAnswer> {
+async fn send_hosts(asker: &Asker, tx: &mut Response) -> Answered<()> {
     let mut hosts = asker.hosts_after(None).await?;
     while let Some(last) = hosts.last() {
         let after = last.id;
@@ -492,7 +492,7 @@ async fn send_tasks(
     mut listing: Listing,
     states: &[TaskState],
     tx: &mut Response,
-) -> Result<(), NoAnswer> {
+) -> Answered<()> {
     while let Some(mut views) = asker.next_tasks(&mut listing).await? {
         views.retain(|view| states.is_empty() || states.contains(&view.state));
         send_all(tx, &views, Reply::Tasks).await?;
@@ -500,11 +500,7 @@ async fn send_tasks(
     Ok(())
 }
 
-async fn send_outputs(
-    asker: &Asker,
-    mut listing: Listing,
-    tx: &mut Response,
-) -> Result<(), NoAnswer> {
+async fn send_outputs(asker: &Asker, mut listing: Listing, tx: &mut Response) -> Answered<()> {
     while let Some(views) = asker.next_outputs(&mut listing).await? {
         for outputs in in_frames(views) {
             send(tx, &Reply::Outputs(outputs)).await?;
@@ -518,7 +514,7 @@ async fn send_availability(
     hosts: Vec<String>,
     (since, until): (Time, Time),
     tx: &mut Response,
-) -> Result<(), NoAnswer> {
+) -> Answered<()> {
     for host in asker.hosts(hosts).await? {
         let mut from = Some(since);
         while let Some(since) = from {
@@ -536,18 +532,14 @@ async fn send_list<T: Clone>(
     tx: &mut Response,
     entries: &[T],
     reply: impl Fn(Vec<T>) -> Reply,
-) -> Result<(), NoAnswer> {
+) -> Answered<()> {
     if entries.is_empty() {
         return push(tx, &reply(Vec::new()));
     }
     send_all(tx, entries, reply).await
 }
 
-async fn send_jobs(
-    asker: &Asker,
-    mut listing: JobListing,
-    tx: &mut Response,
-) -> Result<(), NoAnswer> {
+async fn send_jobs(asker: &Asker, mut listing: JobListing, tx: &mut Response) -> Answered<()> {
     let mut sent = false;
     while let Some(views) = asker.next_jobs(&mut listing).await? {
         if !views.is_empty() {
@@ -572,7 +564,7 @@ async fn watch(
     quiet: bool,
     timeout: Option<Span>,
     tx: &mut Response,
-) -> Result<(), NoAnswer> {
+) -> Answered<()> {
     let mut unshared = asker.unshared();
     let mut jobs = asker.pick(jobs).await?;
     let (mut changed, mut settled) = asker.counters();

@@ -10,7 +10,7 @@ use common::wire::client::Reply;
 use common::wire::{Refusal, RefusalCode};
 use common::{BlobRef, IdSet, JobId, JobSpec};
 
-use super::answers::{Asker, NoAnswer, chosen, refuse};
+use super::answers::{Answered, Asker, NoAnswer, chosen, refuse};
 use crate::core::ask::JobAsk;
 use crate::run::SessionContext;
 
@@ -54,7 +54,7 @@ impl Damage {
 
 impl Asker {
     /// Recomputes those of these tasks whose results are not whole here.
-    pub(super) async fn recompute(&self, job: JobId, tasks: &Selector) -> Result<Reply, NoAnswer> {
+    pub(super) async fn recompute(&self, job: JobId, tasks: &Selector) -> Answered<Reply> {
         self.pick_one(job).await?;
         let spec = self.spec(job).await?;
         if spec.work.ranks().is_some() {
@@ -82,7 +82,7 @@ impl Asker {
 
     /// Refuses damage that was found where the grid's content does not lie any more: what is mounted
     /// there can go, and then all of it seems to be lost.
-    async fn look_for_place(&self, damage: &Damage) -> Result<(), NoAnswer> {
+    async fn look_for_place(&self, damage: &Damage) -> Answered<()> {
         let state = self.state();
         if damage.blobs.is_empty() || state.blobs.is_ours(state.authority.grid()).await {
             return Ok(());

@@ -16,7 +16,7 @@ use common::{Content, HostId, IdSet, JobId, TaskId, Time};
 use tokio::sync::watch;
 
 use super::answer::Response;
-use super::answers::{Asker, NoAnswer, few_labels, refuse};
+use super::answers::{Answered, Asker, NoAnswer, few_labels, refuse};
 use super::client::push;
 use super::unshared::Unshared;
 use super::views::length;
@@ -134,11 +134,7 @@ impl FollowedResults {
 
 /// Sends the events that are asked for until there is nothing more to come. It is refused once the asker may
 /// see none of the jobs that it names any more.
-pub(super) async fn follow(
-    asker: &Asker,
-    following: Following,
-    tx: &mut Response,
-) -> Result<(), NoAnswer> {
+pub(super) async fn follow(asker: &Asker, following: Following, tx: &mut Response) -> Answered<()> {
     let mut committed = asker.newest_event();
     let newest = *committed.borrow_and_update();
     let mut follower = Follower::new(asker, &following, newest).await?;
@@ -170,7 +166,7 @@ async fn stirred(committed: &mut watch::Receiver<u64>) -> bool {
 }
 
 impl<'a> Follower<'a> {
-    async fn new(asker: &'a Asker, following: &Following, newest: u64) -> Result<Self, NoAnswer> {
+    async fn new(asker: &'a Asker, following: &Following, newest: u64) -> Answered<Self> {
         let unshared = asker.unshared();
         let jobs = match &following.jobs {
             None | Some(Selector::All) => None,
@@ -216,7 +212,7 @@ impl<'a> Follower<'a> {
 
     /// Waits until this user's share of some of the jobs that it names has ended, and returns those. Where it
     /// names none there is nothing to wait for.
-    async fn unshared(&mut self) -> Result<IdSet, NoAnswer> {
+    async fn unshared(&mut self) -> Answered<IdSet> {
         match &self.jobs {
             Some(jobs) if self.labels.is_empty() => self.unshared.among(jobs).await,
             _ => std::future::pending().await,
@@ -224,7 +220,7 @@ impl<'a> Follower<'a> {
     }
 
     /// Leaves out those of the `concerned` jobs that the user may not see any more; refuses if none is left.
-    async fn look_at_shares(&mut self, concerned: IdSet) -> Result<(), NoAnswer> {
+    async fn look_at_shares(&mut self, concerned: IdSet) -> Answered<()> {
         if let Some(jobs) = self.jobs.clone() {
             self.jobs = Some(self.asker.still_seen(jobs, concerned).await?);
         }
@@ -232,7 +228,7 @@ impl<'a> Follower<'a> {
     }
 
     /// Sends what there is up to the event `newest`, as [`Reply::Events`].
-    async fn go_on(&mut self, newest: u64, tx: &mut Response) -> Result<(), NoAnswer> {
+    async fn go_on(&mut self, newest: u64, tx: &mut Response) -> Answered<()> {
         while self.after < newest {
             let after = self.after;
             let rows = self
@@ -259,7 +255,7 @@ impl<'a> Follower<'a> {
     }
 
     /// Notes which jobs of these events have the labels that are asked for.
-    async fn look_at_labels(&mut self, rows: &[EventRow]) -> Result<(), NoAnswer> {
+    async fn look_at_labels(&mut self, rows: &[EventRow]) -> Answered<()> {
         let Some(jobs) = self.jobs.as_mut().filter(|_| !self.labels.is_empty()) else {
             return Ok(());
         };
@@ -276,7 +272,7 @@ impl<'a> Follower<'a> {
     }
 
     /// The jobs of these events that the client may see; `None` for an admin, who may see all.
-    async fn visible(&self, rows: &[EventRow]) -> Result<Option<IdSet>, NoAnswer> {
+    async fn visible(&self, rows: &[EventRow]) -> Answered<Option<IdSet>> {
         let Some(user) = self.asker.only_own() else {
             return Ok(None);
         };
@@ -320,7 +316,7 @@ impl<'a> Follower<'a> {
         mut logged: &[LoggedEvent],
         visible: Option<&IdSet>,
         tx: &mut Response,
-    ) -> Result<(), NoAnswer> {
+    ) -> Answered<()> {
         while !logged.is_empty() {
             let portion = &logged[..self.together.min(logged.len())];
             let shown = portion
@@ -345,7 +341,7 @@ impl<'a> Follower<'a> {
         visible: Option<&IdSet>,
         mut outputs: BTreeMap<TaskId, OutputView>,
         tx: &mut Response,
-    ) -> Result<(), NoAnswer> {
+    ) -> Answered<()> {
         for LoggedEvent { seq, at, event } in portion {
             // The numbers that a copy skips are those of no events, and it says itself that it is one.
             if *seq > self.after + 1 && *event != GridEvent::Restored {
@@ -373,7 +369,7 @@ impl<'a> Follower<'a> {
     }
 
     /// Tells the follower that events between the last one and this one are gone.
-    async fn tell_gap(&mut self, seq: u64, tx: &mut Response) -> Result<(), NoAnswer> {
+    async fn tell_gap(&mut self, seq: u64, tx: &mut Response) -> Answered<()> {
         if !self.page.events.is_empty() {
             self.send_page(tx).await?;
         }
@@ -383,7 +379,7 @@ impl<'a> Follower<'a> {
     }
 
     /// Adds an event to `page`, and sends the page before that if both would be more than `FULL`.
-    async fn add(&mut self, mut view: EventView, tx: &mut Response) -> Result<(), NoAnswer> {
+    async fn add(&mut self, mut view: EventView, tx: &mut Response) -> Answered<()> {
         let bytes = |view: &EventView| encode(view).map_or(usize::MAX, |frame| frame.len());
         let mut size = bytes(&view);
         if size > LARGEST {
@@ -413,7 +409,7 @@ impl<'a> Follower<'a> {
     }
 
     /// Sends `page`, which tells how far the follower is even if it has no events.
-    async fn send_page(&mut self, tx: &mut Response) -> Result<(), NoAnswer> {
+    async fn send_page(&mut self, tx: &mut Response) -> Answered<()> {
         let page = std::mem::take(&mut self.page);
         let upto = page.upto.max(self.after);
         self.size = 0;
@@ -423,7 +419,7 @@ impl<'a> Follower<'a> {
     }
 
     /// Sends a reply, in this user's turn.
-    async fn send(&self, tx: &mut Response, reply: &Reply) -> Result<(), NoAnswer> {
+    async fn send(&self, tx: &mut Response, reply: &Reply) -> Answered<()> {
         let _turn = self.asker.answer_turn().await;
         push(tx, reply)?;
         Ok(tx.flush().await?)
@@ -434,7 +430,7 @@ impl<'a> Follower<'a> {
     async fn outputs(
         &self,
         shown: impl Iterator<Item = &LoggedEvent>,
-    ) -> Result<FollowedResults, NoAnswer> {
+    ) -> Answered<FollowedResults> {
         let mut found = FollowedResults::default();
         let mut asked = BTreeMap::<JobId, IdSet>::new();
         for LoggedEvent { event, .. } in shown.filter(|_| self.results) {

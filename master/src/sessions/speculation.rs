@@ -9,7 +9,7 @@ use common::wire::client::Reply;
 use common::{IdSet, JobId};
 use scheduler::billing::{Account, Distribution};
 
-use super::answers::{Asker, NoAnswer, chosen, refuse};
+use super::answers::{Answered, Asker, NoAnswer, chosen, refuse};
 use crate::core::RequestOutcome;
 use crate::core::ask::JobAsk;
 
@@ -22,7 +22,7 @@ const MOST_SETTLED: u64 = 32;
 
 impl Asker {
     /// Requests disclosed tasks: their user waits for them from now on.
-    pub(super) async fn request(&self, job: JobId, tasks: Selector) -> Result<Reply, NoAnswer> {
+    pub(super) async fn request(&self, job: JobId, tasks: Selector) -> Answered<Reply> {
         self.pick_one(job).await?;
         let spec = self.spec(job).await?;
         let tasks = chosen(job, &tasks, &spec)?;
@@ -36,7 +36,7 @@ impl Asker {
     }
 
     /// Drops the unrequested tasks of disclosed jobs.
-    pub(super) async fn drop_unrequested(&self, jobs: &Selector) -> Result<Reply, NoAnswer> {
+    pub(super) async fn drop_unrequested(&self, jobs: &Selector) -> Answered<Reply> {
         let picked = self.pick(jobs).await?;
         let open = self.open_of(&picked).await?;
         let mut changed = Vec::new();
@@ -59,7 +59,7 @@ impl Asker {
         &self,
         user: Option<String>,
         jobs: bool,
-    ) -> Result<Vec<AccountView>, NoAnswer> {
+    ) -> Answered<Vec<AccountView>> {
         let user = self.account_of(user);
         let mut shares: BTreeMap<String, ShareView> = self.core(JobAsk::UserShares).await?;
         if let Some(user) = &user {

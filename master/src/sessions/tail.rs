@@ -13,7 +13,7 @@ use common::{AttemptId, IdSet, TaskId};
 use link::{Channel, LinkError};
 
 use super::answer::Response;
-use super::answers::{Asker, NoAnswer, chosen, refuse};
+use super::answers::{Answered, Asker, chosen, refuse};
 use super::client::push;
 use super::unshared::Unshared;
 use crate::core::NoReply;
@@ -38,7 +38,7 @@ pub(super) async fn tail(
     stream: StreamKind,
     from: TailFrom,
     tx: &mut Response,
-) -> Result<(), NoAnswer> {
+) -> Answered<()> {
     let unshared = asker.unshared();
     asker.pick_one(task.job).await?;
     let this = Selector::Ids(IdSet::from_range(task.index, task.index));
@@ -102,11 +102,7 @@ enum Seen {
 
 impl Viewer {
     /// Refuses if the share of the task's job has `ended`, and the asker may no longer see it.
-    async fn still_sees(
-        &self,
-        asker: &Asker,
-        ended: Result<IdSet, NoAnswer>,
-    ) -> Result<(), NoAnswer> {
+    async fn still_sees(&self, asker: &Asker, ended: Answered<IdSet>) -> Answered<()> {
         asker.still_seen(self.job.clone(), ended?).await.map(drop)
     }
 
@@ -117,7 +113,7 @@ impl Viewer {
         task: TaskId,
         stream: StreamKind,
         tx: &mut Response,
-    ) -> Result<Seen, NoAnswer> {
+    ) -> Answered<Seen> {
         let mut ticket = asker.state().tails.enter();
         let ask = TailAsk {
             task,
@@ -152,7 +148,7 @@ impl Viewer {
         asker: &Asker,
         task: TaskId,
         tx: &mut Response,
-    ) -> Result<Seen, NoAnswer> {
+    ) -> Answered<Seen> {
         let this = Selector::Ids(IdSet::from_range(task.index, task.index));
         let mut listing = asker.listing(task.job, &this).await?;
         let view = asker.next_tasks(&mut listing).await?;
@@ -187,7 +183,7 @@ impl Viewer {
         mut channel: Channel,
         (attempt, host): (AttemptId, String),
         tx: &mut Response,
-    ) -> Result<(), NoAnswer> {
+    ) -> Answered<()> {
         self.waits = None;
         if self.begun.replace(attempt) != Some(attempt) {
             self.send(asker, TailNews::Begins { attempt, host }, tx)
@@ -225,12 +221,7 @@ impl Viewer {
         }
     }
 
-    async fn wait(
-        &mut self,
-        asker: &Asker,
-        why: String,
-        tx: &mut Response,
-    ) -> Result<(), NoAnswer> {
+    async fn wait(&mut self, asker: &Asker, why: String, tx: &mut Response) -> Answered<()> {
         if self.waits.as_ref() == Some(&why) {
             return Ok(());
         }
@@ -239,7 +230,7 @@ impl Viewer {
     }
 
     /// Sends [`TailNews`], in this user's turn.
-    async fn send(&self, asker: &Asker, news: TailNews, tx: &mut Response) -> Result<(), NoAnswer> {
+    async fn send(&self, asker: &Asker, news: TailNews, tx: &mut Response) -> Answered<()> {
         let _turn = asker.answer_turn().await;
         push(tx, &Reply::Tail(news))?;
         Ok(tx.flush().await?)

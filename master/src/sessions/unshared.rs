@@ -7,7 +7,7 @@ use common::IdSet;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::answers::NoAnswer;
+use super::answers::Answered;
 use crate::core::{EndedShare, NoReply};
 
 /// Tells one user who looks at jobs of shares that have ended.
@@ -24,7 +24,7 @@ impl Unshared {
 
     /// Waits until this user's share of some of `jobs` has ended, and returns those: all of them if there was
     /// too much to hear. Nothing that was heard is lost if the wait is given up.
-    pub(super) async fn among(&mut self, jobs: &IdSet) -> Result<IdSet, NoAnswer> {
+    pub(super) async fn among(&mut self, jobs: &IdSet) -> Answered<IdSet> {
         loop {
             let ended = match self.ended.recv().await {
                 Ok(ended) if self.user.as_ref() == Some(&ended.user) => {

@@ -11,7 +11,7 @@ use common::{AttemptId, HostId, IdSet, JobId};
 
 use crate::core::ask::{HostNames, JobAsk};
 
-use super::{Asker, NoAnswer, no_job};
+use super::{Answered, Asker, no_job};
 
 /// The most duplicates that `explain` lists, so that the answer fits a message.
 const SHOWN_DUPLICATES: u32 = 500;
@@ -25,18 +25,12 @@ const SELECTOR: usize = 2_000;
 const OTHER_REASONS: &str = "for other reasons, each of few hosts";
 
 impl Asker {
-    pub(in crate::sessions) async fn running(
-        &self,
-        job: JobId,
-    ) -> Result<Vec<RunningView>, NoAnswer> {
+    pub(in crate::sessions) async fn running(&self, job: JobId) -> Answered<Vec<RunningView>> {
         self.pick_one(job).await?;
         self.core(JobAsk::Running(job)).await
     }
 
-    pub(in crate::sessions) async fn explain(
-        &self,
-        job: JobId,
-    ) -> Result<Box<ExplainView>, NoAnswer> {
+    pub(in crate::sessions) async fn explain(&self, job: JobId) -> Answered<Box<ExplainView>> {
         self.pick_one(job).await?;
         let explained: Box<Option<(ExplainView, HostNames)>> =
             self.core(JobAsk::Explain(job)).await?;

@@ -14,7 +14,7 @@ use common::{HostId, Time};
 use crate::core::ask::HostAsk;
 use crate::core::{Forgetting, SiteViews};
 
-use super::{Asker, NoAnswer, refuse};
+use super::{Answered, Asker, NoAnswer, refuse};
 
 /// The most recorded intervals of a host's availability in one message.
 const RECORDED_PORTION: usize = 1_000;
@@ -37,14 +37,11 @@ fn each_once(mut names: Vec<String>) -> Vec<String> {
 }
 
 impl Asker {
-    pub(in crate::sessions) async fn hosts_wait(&self, hosts: u32) -> Result<Reply, NoAnswer> {
+    pub(in crate::sessions) async fn hosts_wait(&self, hosts: u32) -> Answered<Reply> {
         Ok(Reply::HostsWait(self.core(HostAsk::Wait(hosts)).await?))
     }
 
-    pub(in crate::sessions) async fn hosts(
-        &self,
-        names: Vec<String>,
-    ) -> Result<Vec<HostView>, NoAnswer> {
+    pub(in crate::sessions) async fn hosts(&self, names: Vec<String>) -> Answered<Vec<HostView>> {
         let user = self.only_own();
         // In portions, between which the core answers others.
         let mut all = Vec::new();
@@ -71,7 +68,7 @@ impl Asker {
     pub(in crate::sessions) async fn hosts_after(
         &self,
         after: Option<HostId>,
-    ) -> Result<Vec<HostView>, NoAnswer> {
+    ) -> Answered<Vec<HostView>> {
         let user = self.only_own();
         self.hosts_of(HostAsk::Listed { after, user }).await
     }
@@ -83,7 +80,7 @@ impl Asker {
         host: &HostView,
         since: Time,
         until: Time,
-    ) -> Result<(AvailabilityView, Option<Time>), NoAnswer> {
+    ) -> Answered<(AvailabilityView, Option<Time>)> {
         let id = host.id;
         let (known_since, stretches) = self
             .read(move |reader| reader.availability(id, since, until, RECORDED_PORTION))
@@ -111,15 +108,12 @@ impl Asker {
         &self,
         host: String,
         draining: bool,
-    ) -> Result<Vec<HostView>, NoAnswer> {
+    ) -> Answered<Vec<HostView>> {
         self.hosts_of(HostAsk::Drain(host, draining)).await
     }
 
     /// Leaves a revoked host out of lists from now on.
-    pub(in crate::sessions) async fn forget_host(
-        &self,
-        name: String,
-    ) -> Result<Vec<HostView>, NoAnswer> {
+    pub(in crate::sessions) async fn forget_host(&self, name: String) -> Answered<Vec<HostView>> {
         let by = self.user.clone();
         let of = name.clone();
         match self.core(HostAsk::Forget { by, name: of }).await? {
@@ -134,13 +128,13 @@ impl Asker {
     }
 
     /// Asks for hosts, or for a change of one.
-    async fn hosts_of(&self, ask: HostAsk) -> Result<Vec<HostView>, NoAnswer> {
+    async fn hosts_of(&self, ask: HostAsk) -> Answered<Vec<HostView>> {
         let views: Result<Vec<HostView>, String> = self.core(ask).await?;
         views.map_err(|name| no_host(&name))
     }
 
     /// Returns the settings for workers, and which hosts have them.
-    pub(in crate::sessions) async fn site(&self) -> Result<SiteViews, NoAnswer> {
+    pub(in crate::sessions) async fn site(&self) -> Answered<SiteViews> {
         let views: Result<SiteViews, Refusal> = self.core(HostAsk::Site).await?;
         views.map_err(NoAnswer::Refused)
     }
@@ -150,7 +144,7 @@ impl Asker {
         &self,
         scope: SiteScope,
         text: Option<String>,
-    ) -> Result<SiteViews, NoAnswer> {
+    ) -> Answered<SiteViews> {
         let by = self.user.clone();
         let ask = HostAsk::SiteChange { by, scope, text };
         let views: Result<SiteViews, Refusal> = self.core(ask).await?;
@@ -161,7 +155,7 @@ impl Asker {
     pub(in crate::sessions) async fn update(
         &self,
         order: Box<UpdateOrder>,
-    ) -> Result<UpdatesView, NoAnswer> {
+    ) -> Answered<UpdatesView> {
         let by = self.user.clone();
         let views: Result<UpdatesView, Refusal> = self.core(HostAsk::Update(by, order)).await?;
         views.map_err(NoAnswer::Refused)
@@ -171,7 +165,7 @@ impl Asker {
         &self,
         host: String,
         owner: Option<String>,
-    ) -> Result<Vec<HostView>, NoAnswer> {
+    ) -> Answered<Vec<HostView>> {
         if owner
             .as_ref()
             .is_some_and(|owner| owner.is_empty() || owner.len() > MAX_HOST_NAME)
@@ -191,7 +185,7 @@ impl Asker {
         host: String,
         add: Vec<Label>,
         remove: Vec<Label>,
-    ) -> Result<Vec<HostView>, NoAnswer> {
+    ) -> Answered<Vec<HostView>> {
         let too_many = || {
             refuse(
                 RefusalCode::Invalid,

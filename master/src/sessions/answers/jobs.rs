@@ -22,7 +22,7 @@ use crate::core::{
 
 use super::super::rights::Right;
 use super::super::views::Listing;
-use super::{Asker, JOBS_A_TURN, NoAnswer, no_job, refuse};
+use super::{Answered, Asker, JOBS_A_TURN, NoAnswer, no_job, refuse};
 
 /// The most jobs in a listing that get a forecast of their end. Each forecast walks over all slots
 /// and over the jobs ahead of it.
@@ -53,7 +53,7 @@ fn no_label(labels: &BTreeSet<Label>) -> NoAnswer {
 }
 
 /// Refuses more labels than a job can have.
-pub(in crate::sessions) fn few_labels(jobs: &Selector) -> Result<(), NoAnswer> {
+pub(in crate::sessions) fn few_labels(jobs: &Selector) -> Answered<()> {
     match jobs {
         Selector::Labelled(labels) if labels.len() > MAX_LABELS => {
             let what = BadNeeds::TooManyLabels(labels.len()).to_string();
@@ -74,11 +74,7 @@ fn no_task(job: JobId, number: impl std::fmt::Display) -> NoAnswer {
 }
 
 /// The tasks of a job that are to be changed. If one that is named does not exist, none is changed.
-pub(in crate::sessions) fn chosen(
-    job: JobId,
-    tasks: &Selector,
-    spec: &JobSpec,
-) -> Result<IdSet, NoAnswer> {
+pub(in crate::sessions) fn chosen(job: JobId, tasks: &Selector, spec: &JobSpec) -> Answered<IdSet> {
     if let Selector::Ids(ids) = tasks {
         let mut missing = ids.clone();
         missing.subtract(&spec.tasks.ids);
@@ -97,7 +93,7 @@ impl Asker {
         spec: Submission,
         disclosed: bool,
         dry_run: bool,
-    ) -> Result<Reply, NoAnswer> {
+    ) -> Answered<Reply> {
         let ((spec, asked), turn) = match spec {
             Submission::Inline(spec, asked) => ((*spec, asked), None),
             Submission::Blob(blob) => {
@@ -161,7 +157,7 @@ impl Asker {
     }
 
     /// The jobs among those that a submission is to come after which the client may not see.
-    async fn hidden(&self, asked: &SubmitOptions) -> Result<IdSet, NoAnswer> {
+    async fn hidden(&self, asked: &SubmitOptions) -> Answered<IdSet> {
         let named: IdSet = asked.after.iter().map(|after| after.job.0).collect();
         let Some(user) = self.only_own().filter(|_| !named.is_empty()) else {
             return Ok(IdSet::new());
@@ -179,7 +175,7 @@ impl Asker {
         job: JobId,
         tasks: Addition,
         dry_run: bool,
-    ) -> Result<Reply, NoAnswer> {
+    ) -> Answered<Reply> {
         self.pick_one(job).await?;
         let (tasks, turn) = match tasks {
             Addition::Inline(tasks) => (tasks, None),
@@ -223,7 +219,7 @@ impl Asker {
     }
 
     /// Closes open jobs of the client's.
-    pub(in crate::sessions) async fn close(&self, jobs: &Selector) -> Result<Reply, NoAnswer> {
+    pub(in crate::sessions) async fn close(&self, jobs: &Selector) -> Answered<Reply> {
         let picked = self.pick(jobs).await?;
         let mut changed = Vec::new();
         for job in picked.iter().map(JobId) {
@@ -244,7 +240,7 @@ impl Asker {
 
     /// Returns the content of a job if all of it was sent by its user, or is in a job that the user may
     /// see.
-    async fn names_only_ones_own(&self, content: Vec<BlobRef>) -> Result<Vec<BlobRef>, NoAnswer> {
+    async fn names_only_ones_own(&self, content: Vec<BlobRef>) -> Answered<Vec<BlobRef>> {
         let Some(user) = self.only_own().filter(|_| !content.is_empty()) else {
             return Ok(content);
         };
@@ -268,7 +264,7 @@ impl Asker {
 
     /// Reads a job's description, or what is added to one, that a client has uploaded as a blob. Its
     /// memory is taken for as long as the turn that is returned with it.
-    async fn described<T>(&self, blob: BlobRef) -> Result<(T, Turn), NoAnswer>
+    async fn described<T>(&self, blob: BlobRef) -> Answered<(T, Turn)>
     where
         T: DeserializeOwned + Send + 'static,
     {
@@ -317,7 +313,7 @@ impl Asker {
     }
 
     /// Refuses a job spec of more than `Limits::spec_bytes`.
-    fn fits(&self, bytes: u64) -> Result<(), NoAnswer> {
+    fn fits(&self, bytes: u64) -> Answered<()> {
         let most = self.state.config.limits.spec_bytes;
         if bytes <= most {
             return Ok(());
@@ -339,7 +335,7 @@ impl Asker {
     /// The jobs selected by `jobs`. A request that changes them selects from the client's own (an
     /// admin's are all); another one from all that the client may see. Naming a job outside these
     /// is an error.
-    pub(in crate::sessions) async fn pick(&self, jobs: &Selector) -> Result<IdSet, NoAnswer> {
+    pub(in crate::sessions) async fn pick(&self, jobs: &Selector) -> Answered<IdSet> {
         few_labels(jobs)?;
         let shared = self.right != Right::Change;
         let user = self.only_own();
@@ -388,7 +384,7 @@ impl Asker {
 
     /// The reason why a job is not the client's to change: it is shared with the client, or the
     /// client is told that it does not exist.
-    async fn not_ones_own(&self, job: JobId) -> Result<NoAnswer, NoAnswer> {
+    async fn not_ones_own(&self, job: JobId) -> Answered<NoAnswer> {
         let user = self.only_own();
         let this = IdSet::from_range(job.0, job.0);
         let visible = !self
@@ -413,7 +409,7 @@ impl Asker {
         ))
     }
 
-    pub(in crate::sessions) async fn pick_one(&self, job: JobId) -> Result<(), NoAnswer> {
+    pub(in crate::sessions) async fn pick_one(&self, job: JobId) -> Answered<()> {
         self.pick(&Selector::Ids(IdSet::from_range(job.0, job.0)))
             .await
             .map(drop)
@@ -425,7 +421,7 @@ impl Asker {
         &self,
         mut jobs: IdSet,
         concerned: IdSet,
-    ) -> Result<IdSet, NoAnswer> {
+    ) -> Answered<IdSet> {
         let (Some(user), Some(first)) = (self.only_own(), jobs.first()) else {
             return Ok(jobs);
         };
@@ -456,7 +452,7 @@ impl Asker {
     }
 
     /// The unsettled ones of these jobs.
-    pub(in crate::sessions) async fn open_of(&self, jobs: &IdSet) -> Result<IdSet, NoAnswer> {
+    pub(in crate::sessions) async fn open_of(&self, jobs: &IdSet) -> Answered<IdSet> {
         self.core(JobAsk::Open(jobs.clone())).await
     }
 
@@ -466,7 +462,7 @@ impl Asker {
         &self,
         jobs: &Selector,
         states: Vec<JobState>,
-    ) -> Result<JobListing, NoAnswer> {
+    ) -> Answered<JobListing> {
         let of_open = !states.is_empty() && states.iter().all(|state| !state.settled());
         let rest = match jobs {
             Selector::Ids(ids) if ids.is_empty() => {
@@ -505,7 +501,7 @@ impl Asker {
     pub(in crate::sessions) async fn next_jobs(
         &self,
         listing: &mut JobListing,
-    ) -> Result<Option<Vec<JobView>>, NoAnswer> {
+    ) -> Answered<Option<Vec<JobView>>> {
         if listing.rest.is_empty() {
             return Ok(None);
         }
@@ -545,11 +541,7 @@ impl Asker {
     }
 
     /// Picks these tasks of a job that the asker may see; its spec comes with them.
-    async fn pick_tasks(
-        &self,
-        job: JobId,
-        tasks: &Selector,
-    ) -> Result<(Arc<JobSpec>, IdSet), NoAnswer> {
+    async fn pick_tasks(&self, job: JobId, tasks: &Selector) -> Answered<(Arc<JobSpec>, IdSet)> {
         self.pick_one(job).await?;
         let spec = self.spec(job).await?;
         let picked = tasks.pick(&spec.tasks.ids);
@@ -565,7 +557,7 @@ impl Asker {
         &self,
         job: JobId,
         tasks: &Selector,
-    ) -> Result<Listing, NoAnswer> {
+    ) -> Answered<Listing> {
         let (spec, picked) = self.pick_tasks(job, tasks).await?;
         let (live, names) = self.core(JobAsk::Tasks(job)).await?;
         let settled = self.read(move |reader| reader.settled(job)).await?;
@@ -578,7 +570,7 @@ impl Asker {
         &self,
         job: JobId,
         tasks: &Selector,
-    ) -> Result<Listing, NoAnswer> {
+    ) -> Answered<Listing> {
         let (spec, picked) = self.pick_tasks(job, tasks).await?;
         let names = self.core(HostAsk::Names).await?;
         Ok(Listing::new(job, spec, picked, None, Vec::new(), names))
@@ -588,7 +580,7 @@ impl Asker {
         &self,
         attempt: AttemptId,
         agrees: Vec<u32>,
-    ) -> Result<Reply, NoAnswer> {
+    ) -> Answered<Reply> {
         let job = attempt.task.job;
         self.pick_one(job).await?;
         let judged: bool = self.core(JobAsk::Judge(attempt, agrees)).await?;
@@ -599,7 +591,7 @@ impl Asker {
         &self,
         jobs: &Selector,
         tasks: Option<Selector>,
-    ) -> Result<Reply, NoAnswer> {
+    ) -> Answered<Reply> {
         let picked = self.pick(jobs).await?;
         let open = self.open_of(&picked).await?;
         let mut which = BTreeMap::new();
@@ -638,7 +630,7 @@ impl Asker {
         Ok(Reply::Changed(changed))
     }
 
-    pub(in crate::sessions) async fn spec(&self, job: JobId) -> Result<Arc<JobSpec>, NoAnswer> {
+    pub(in crate::sessions) async fn spec(&self, job: JobId) -> Answered<Arc<JobSpec>> {
         self.read(move |reader| reader.spec(job))
             .await?
             .ok_or_else(|| no_job(job))
@@ -649,7 +641,7 @@ impl Asker {
         job: JobId,
         tasks: Selector,
         only_failed: bool,
-    ) -> Result<Reply, NoAnswer> {
+    ) -> Answered<Reply> {
         self.pick_one(job).await?;
         let spec = self.spec(job).await?;
         if spec.work.ranks().is_some() {
@@ -677,7 +669,7 @@ impl Asker {
         Ok(Reply::Changed(vec![(job, count)]))
     }
 
-    pub(in crate::sessions) async fn forget(&self, jobs: &Selector) -> Result<Reply, NoAnswer> {
+    pub(in crate::sessions) async fn forget(&self, jobs: &Selector) -> Answered<Reply> {
         let picked = self.pick(jobs).await?;
         // Naming an unsettled job is an error; `all`, or a label, means every job that can be
         // forgotten.

@@ -4,7 +4,7 @@ use common::view::MastersView;
 use common::wire::RefusalCode;
 use common::{Incarnation, Span, Time};
 
-use super::{Asker, NoAnswer, refuse};
+use super::{Answered, Asker, refuse};
 use crate::core::ask::UpkeepAsk;
 use crate::store::Reader;
 
@@ -13,7 +13,7 @@ const LATELY: Span = Span::from_secs(5);
 
 impl Asker {
     /// The masters of this grid.
-    pub(in crate::sessions) async fn masters(&self) -> Result<MastersView, NoAnswer> {
+    pub(in crate::sessions) async fn masters(&self) -> Answered<MastersView> {
         let (incarnation, _): (Incarnation, Time) = self.core(UpkeepAsk::Present).await?;
         let standbys = self.read(Reader::standbys).await?;
         let state = self.state();
@@ -27,7 +27,7 @@ impl Asker {
     }
 
     /// Gives the store to a master that stands by.
-    pub(in crate::sessions) async fn hand_over(&self) -> Result<MastersView, NoAnswer> {
+    pub(in crate::sessions) async fn hand_over(&self) -> Answered<MastersView> {
         let masters = self.masters().await?;
         if self.read(Reader::standbys).await?.is_none() {
             return Err(refuse(

@@ -11,7 +11,7 @@ use common::wire::client::Reply;
 use crate::core::Judged;
 use crate::core::ask::{JobAsk, PeerAsk, TokenWish};
 
-use super::{Asker, NoAnswer, refuse};
+use super::{Answered, Asker, NoAnswer, refuse};
 use crate::store::Reader;
 
 /// The longest name of a token, in bytes.
@@ -21,10 +21,7 @@ const MOST_AUDITED: u32 = 10_000;
 
 impl Asker {
     /// Makes a token: for machines or people to join with, or one that speaks for somebody over HTTP.
-    pub(in crate::sessions) async fn create_token(
-        &self,
-        wish: TokenWish,
-    ) -> Result<Reply, NoAnswer> {
+    pub(in crate::sessions) async fn create_token(&self, wish: TokenWish) -> Answered<Reply> {
         if wish.uses == 0 || wish.ttl == Span::ZERO {
             return Err(refuse(
                 RefusalCode::Invalid,
@@ -68,11 +65,11 @@ impl Asker {
         self.state.ca_key_hash
     }
 
-    pub(in crate::sessions) async fn tokens(&self) -> Result<Vec<TokenView>, NoAnswer> {
+    pub(in crate::sessions) async fn tokens(&self) -> Answered<Vec<TokenView>> {
         self.core(PeerAsk::Tokens).await
     }
 
-    pub(in crate::sessions) async fn revoke_token(&self, id: u32) -> Result<Reply, NoAnswer> {
+    pub(in crate::sessions) async fn revoke_token(&self, id: u32) -> Answered<Reply> {
         let by = self.user.clone();
         let revoked: bool = self.core(PeerAsk::RevokeToken { by, id }).await?;
         if !revoked {
@@ -92,7 +89,7 @@ impl Asker {
     pub(in crate::sessions) async fn identities(
         &self,
         names: Vec<String>,
-    ) -> Result<Vec<IdentityView>, NoAnswer> {
+    ) -> Answered<Vec<IdentityView>> {
         let found: Result<Vec<_>, String> = self.core(PeerAsk::Identities(names)).await?;
         let counted = |(id, view)| IdentityView {
             connections: self.state.live.count(id),
@@ -103,10 +100,7 @@ impl Asker {
         Ok(found.into_iter().map(counted).collect())
     }
 
-    pub(in crate::sessions) async fn approve(
-        &self,
-        name: String,
-    ) -> Result<Vec<IdentityView>, NoAnswer> {
+    pub(in crate::sessions) async fn approve(&self, name: String) -> Answered<Vec<IdentityView>> {
         let by = self.user.clone();
         let of = name.clone();
         match self.core(PeerAsk::Approve { by, name: of }).await? {
@@ -124,10 +118,7 @@ impl Asker {
 
     /// Revokes an identity. The revocation is durable before its connections are closed, so that it
     /// cannot connect again in between.
-    pub(in crate::sessions) async fn revoke(
-        &self,
-        name: String,
-    ) -> Result<Vec<IdentityView>, NoAnswer> {
+    pub(in crate::sessions) async fn revoke(&self, name: String) -> Answered<Vec<IdentityView>> {
         if name == self.user {
             let hint = "another admin can: deskgrid token create --role admin";
             return Err(refuse(
@@ -154,7 +145,7 @@ impl Asker {
         jobs: &Selector,
         user: String,
         on: bool,
-    ) -> Result<Reply, NoAnswer> {
+    ) -> Answered<Reply> {
         let picked = self.pick(jobs).await?;
         let by = self.user.clone();
         let changed: Option<Vec<_>> = self
@@ -177,10 +168,7 @@ impl Asker {
         changed.map(Reply::Changed).ok_or_else(unknown)
     }
 
-    pub(in crate::sessions) async fn audit_log(
-        &self,
-        most: u32,
-    ) -> Result<Vec<AuditView>, NoAnswer> {
+    pub(in crate::sessions) async fn audit_log(&self, most: u32) -> Answered<Vec<AuditView>> {
         let repeats = self.state.counters.repeats(self.state.clock.now());
         self.core::<()>(PeerAsk::Audit(repeats)).await?;
         self.read(move |reader| reader.audit(most.min(MOST_AUDITED)))

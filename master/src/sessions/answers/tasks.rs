@@ -9,7 +9,7 @@ use crate::core::ask::JobAsk;
 use crate::store::{AttemptRow, StoreResult};
 
 use super::super::views::{KeptOfResults, ListedPortion, Listing, read_portion};
-use super::{Asker, NoAnswer, refuse};
+use super::{Answered, Asker, refuse};
 
 /// The most undecided results that are looked at together, and that one request returns.
 const SHOWN_UNDECIDED: usize = 32;
@@ -19,7 +19,7 @@ impl Asker {
     pub(in crate::sessions) async fn next_tasks(
         &self,
         listing: &mut Listing,
-    ) -> Result<Option<Vec<TaskView>>, NoAnswer> {
+    ) -> Answered<Option<Vec<TaskView>>> {
         let portion = self.next_portion(listing, KeptOfResults::Words).await?;
         Ok(portion.map(|portion| listing.tasks(portion)))
     }
@@ -28,7 +28,7 @@ impl Asker {
     pub(in crate::sessions) async fn next_outputs(
         &self,
         listing: &mut Listing,
-    ) -> Result<Option<Vec<OutputView>>, NoAnswer> {
+    ) -> Answered<Option<Vec<OutputView>>> {
         let portion = self.next_portion(listing, KeptOfResults::Outputs).await?;
         let outputs = portion.map(|portion| listing.outputs(portion));
         Ok(outputs.transpose()?)
@@ -39,7 +39,7 @@ impl Asker {
         &self,
         listing: &mut Listing,
         kept: KeptOfResults,
-    ) -> Result<Option<ListedPortion>, NoAnswer> {
+    ) -> Answered<Option<ListedPortion>> {
         let Some(tasks) = listing.next_portion() else {
             return Ok(None);
         };
@@ -57,7 +57,7 @@ impl Asker {
         &self,
         job: JobId,
         after: Option<AttemptId>,
-    ) -> Result<Vec<Undecided>, NoAnswer> {
+    ) -> Answered<Vec<Undecided>> {
         let listing = self.listing(job, &Selector::All).await?;
         if !listing.is_judged() {
             let what = format!("no program of yours compares results of job {job}");
@@ -95,7 +95,7 @@ impl Asker {
         listing: &Listing,
         attempt: AttemptId,
         others: &[AttemptId],
-    ) -> Result<Vec<OutputView>, NoAnswer> {
+    ) -> Answered<Vec<OutputView>> {
         let mut wanted = others.to_vec();
         wanted.push(attempt);
         let rows = self.read(move |reader| {

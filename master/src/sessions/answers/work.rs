@@ -5,13 +5,13 @@ use common::job::{Input, InputKind, JobSpec};
 use common::view::WorkView;
 use common::wire::client::Reply;
 
-use super::{Asker, NoAnswer};
+use super::{Answered, Asker};
 
 /// The most characters of an entry that is shown.
 const LONGEST: usize = 1_000;
 
 impl Asker {
-    pub(in crate::sessions) async fn work(&self, job: JobId) -> Result<Reply, NoAnswer> {
+    pub(in crate::sessions) async fn work(&self, job: JobId) -> Answered<Reply> {
         self.pick_one(job).await?;
         let spec = self.spec(job).await?;
         Ok(Reply::Work(Box::new(work(&spec))))
