@@ -5,7 +5,7 @@ use common::availability::AvailabilityInterval;
 use common::wire::worker::MAX_STRETCHES;
 use common::{HostId, Span, Time};
 
-use super::{Core, SessionId};
+use super::Core;
 use crate::store::StoreResult;
 
 /// The time ahead of now up to which an interval may end: a later end comes from a wrong clock.
@@ -22,14 +22,9 @@ impl Core {
     pub(super) fn on_recorded(
         &mut self,
         host: HostId,
-        session: SessionId,
         last: u64,
         stretches: &[AvailabilityInterval],
     ) -> StoreResult<()> {
-        if !self.is_current(host, session) {
-            return Ok(());
-        }
-
         if let Some(span) = self.availability_kept {
             let oldest = if self.believes_clock() {
                 self.now - span

@@ -120,31 +120,28 @@ impl Core {
     ) -> StoreResult<()> {
         match message {
             ToMaster::Hello { .. } | ToMaster::Checkpoint { .. } => Ok(()),
-            ToMaster::Heartbeat { status, held } => {
-                let held = super::progress::sound(held);
-                self.on_heartbeat(host, session, sound(status), held)
-            }
-            ToMaster::Phases(held) => {
-                let held = super::progress::sound(held);
-                self.on_phases(
-                    host,
-                    session,
-                    &held.clone(),
-                    Event::AttemptsMoved { host, held },
-                )
-            }
-            ToMaster::Words(words) => {
-                if self.is_current(host, session) {
-                    self.on_words(host, words);
-                }
-                Ok(())
-            }
             ToMaster::Delivered(deliveries) => deliveries
                 .into_iter()
                 .try_for_each(|delivery| self.on_delivery(host, delivery)),
+            ToMaster::Instance(run) => self.on_instance(host, session, run),
+            // The rest of an earlier session is dropped: the present one has reported what the host
+            // holds. A revoked host has none that counts.
+            _ if !self.is_current(host, session) => Ok(()),
+            ToMaster::Heartbeat { status, held } => {
+                let held = super::progress::sound(held);
+                self.on_heartbeat(host, sound(status), held)
+            }
+            ToMaster::Phases(held) => {
+                let held = super::progress::sound(held);
+                self.on_phases(host, &held.clone(), Event::AttemptsMoved { host, held })
+            }
+            ToMaster::Words(words) => {
+                self.on_words(host, words);
+                Ok(())
+            }
             ToMaster::Returned { attempts, why } => {
                 tracing::debug!(%host, count = attempts.len(), why, "returned");
-                self.on_event(host, session, Event::AttemptsReturned { host, attempts })
+                self.on_event(host, Event::AttemptsReturned { host, attempts })
             }
             ToMaster::Weighed { attempt, bytes } => {
                 tracing::debug!(%host, %attempt, ?bytes, "weighed");
@@ -153,32 +150,25 @@ impl Core {
                     attempt,
                     bytes,
                 };
-                self.on_event(host, session, weighed)
+                self.on_event(host, weighed)
             }
-            ToMaster::Owner(owner) => {
-                self.on_event(host, session, Event::OwnerChanged { host, owner })
-            }
+            ToMaster::Owner(owner) => self.on_event(host, Event::OwnerChanged { host, owner }),
             ToMaster::Closing => {
-                self.stays(host, session);
-                self.on_event(host, session, Event::HostClosing { host })
+                self.updates.closes(host);
+                self.on_event(host, Event::HostClosing { host })
             }
-            ToMaster::Leaving => self.on_leaving(host, session),
-            ToMaster::Recorded { last, stretches } => {
-                self.on_recorded(host, session, last, &stretches)
-            }
-            ToMaster::Spent(spent) if self.is_current(host, session) => {
+            ToMaster::Leaving => self.on_leaving(host),
+            ToMaster::Recorded { last, stretches } => self.on_recorded(host, last, &stretches),
+            ToMaster::Spent(spent) => {
                 let spent = self.believed(host, spent)?.spent;
                 self.store.attempt_spent(host, &spent, self.now)
             }
-            ToMaster::Spent(_) => Ok(()),
             // The session has seen to it.
             ToMaster::Alive(_) | ToMaster::Shares(_) | ToMaster::Fetched { .. } => Ok(()),
-            ToMaster::Site(answer) => self.on_site(host, session, answer),
-            ToMaster::Update(answer) => self.on_update(host, session, answer),
-            ToMaster::Instance(run) => self.on_instance(host, session, run),
+            ToMaster::Site(answer) => self.on_site(host, answer),
+            ToMaster::Update(answer) => self.on_update(host, answer),
             ToMaster::Lent(loan) => self.on_event(
                 host,
-                session,
                 Event::HostLent {
                     host,
                     loan: loan.map(possible),

@@ -434,11 +434,9 @@ impl Core {
     }
 
     /// Handles the last message of a worker that shuts down in order.
-    pub(super) fn on_leaving(&mut self, id: HostId, session: SessionId) -> StoreResult<()> {
-        if self.is_current(id, session) {
-            self.attend(id, Attendance::Left)?;
-        }
-        self.on_event(id, session, Event::HostLeft { host: id })
+    pub(super) fn on_leaving(&mut self, id: HostId) -> StoreResult<()> {
+        self.attend(id, Attendance::Left)?;
+        self.on_event(id, Event::HostLeft { host: id })
     }
 
     /// Notes and stores whether a host is expected back.
@@ -452,17 +450,8 @@ impl Core {
         }
     }
 
-    /// Gives the scheduler an `Event` of a host's worker. A late event of an earlier session is
-    /// dropped: the present session has reported what the host holds.
-    pub(super) fn on_event(
-        &mut self,
-        host: HostId,
-        session: SessionId,
-        event: Event,
-    ) -> StoreResult<()> {
-        if !self.is_current(host, session) {
-            return Ok(());
-        }
+    /// Gives the scheduler an `Event` of a host's worker.
+    pub(super) fn on_event(&mut self, host: HostId, event: Event) -> StoreResult<()> {
         self.note_heard(host);
         self.speaks(host);
         self.step(event)
@@ -498,43 +487,29 @@ impl Core {
         current.is_some_and(|(current, _)| *current == session) && !self.is_revoked(id)
     }
 
-    /// Takes a heartbeat with the host's `Status`; it is to be answered. One of an older session, or of a
-    /// revoked host, counts for nothing.
+    /// Takes a heartbeat with the host's `Status`; it is to be answered.
     pub(super) fn on_heartbeat(
         &mut self,
         host: HostId,
-        session: SessionId,
         status: Status,
         held: Vec<HeldAttempt>,
     ) -> StoreResult<()> {
-        if !self.is_current(host, session) {
-            return Ok(());
-        }
-
         self.mail(host).beat = true;
         if let Some(host) = self.hosts.get_mut(&host) {
             host.cpu = Some(status.cpu);
         }
-        self.on_phases(
-            host,
-            session,
-            &held.clone(),
-            Event::HostHeard { host, status, held },
-        )
+        self.on_phases(host, &held.clone(), Event::HostHeard { host, status, held })
     }
 
     /// Handles an event that reports the phases of attempts.
     pub(super) fn on_phases(
         &mut self,
         host: HostId,
-        session: SessionId,
         held: &[HeldAttempt],
         event: Event,
     ) -> StoreResult<()> {
-        self.on_event(host, session, event)?;
-        if self.is_current(host, session) {
-            self.note_phases(host, held);
-        }
+        self.on_event(host, event)?;
+        self.note_phases(host, held);
         Ok(())
     }
 

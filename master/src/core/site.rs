@@ -12,7 +12,7 @@ use common::site::{
 use common::wire::{Refusal, RefusalCode, SITE_VERSION};
 use common::{HostId, Span, Time};
 
-use super::{Core, SessionId};
+use super::Core;
 use crate::store::{StoreResult, StoredAnswer};
 
 /// The shortest time between two refusals of one host's in the audit log.
@@ -115,16 +115,7 @@ impl Core {
     }
 
     /// Takes a host's answer to its settings.
-    pub(super) fn on_site(
-        &mut self,
-        id: HostId,
-        session: SessionId,
-        answer: SiteAnswer,
-    ) -> StoreResult<()> {
-        if !self.is_current(id, session) {
-            return Ok(());
-        }
-
+    pub(super) fn on_site(&mut self, id: HostId, answer: SiteAnswer) -> StoreResult<()> {
         let SiteAnswer { digest, refused } = answer.sound();
         let due = self.site_of(id);
         if due.digest != digest {

@@ -10,11 +10,11 @@ use common::update::{UpdateAnswer, UpdateKey, UpdateStanding, UpdateStatement};
 use common::wire::{UPDATE_VERSION, WEIGHING_VERSION};
 use common::{HostId, Span, Time};
 
+use super::Core;
 use super::rollout::{
     HostPresence, RolloutNow, RolloutStep, STAGES, SeenHost, missing_in_words, place,
     silent_in_words,
 };
-use super::{Core, SessionId};
 use crate::store::{
     Attendance, HostProgress, RolloutState, StoreResult, StoredProgress, StoredRollout,
 };
@@ -56,7 +56,7 @@ impl UpdateBook {
 
     /// A host that closes is still there: a task may hold it, though it has a new program. One of an earlier version does not
     /// say once more that it is ready as it leaves: it may leave at any time from its first word on.
-    fn closes(&mut self, id: HostId) {
+    pub(super) fn closes(&mut self, id: HostId) {
         let sighting = self.sightings.get(&id);
         if sighting.is_some_and(|seen| seen.version >= WEIGHING_VERSION) {
             self.leaving.remove(&id);
@@ -217,23 +217,8 @@ impl Core {
         host.map_or_else(String::new, super::hosts::Host::platform_name)
     }
 
-    /// Takes the word of a worker that it begins no more tasks.
-    pub(super) fn stays(&mut self, id: HostId, session: SessionId) {
-        if self.is_current(id, session) {
-            self.updates.closes(id);
-        }
-    }
-
     /// Takes a host's [`UpdateAnswer`] to a new program.
-    pub(super) fn on_update(
-        &mut self,
-        id: HostId,
-        session: SessionId,
-        answer: UpdateAnswer,
-    ) -> StoreResult<()> {
-        if !self.is_current(id, session) {
-            return Ok(());
-        }
+    pub(super) fn on_update(&mut self, id: HostId, answer: UpdateAnswer) -> StoreResult<()> {
         let UpdateAnswer { hash, standing } = answer.sound();
         let mut rollouts = self.updates.rollouts.iter();
         let of_it = rollouts.find(|(_, rollout)| {
