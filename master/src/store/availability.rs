@@ -116,11 +116,8 @@ impl Reader {
         most: usize,
     ) -> StoreResult<(Option<Time>, Vec<AvailabilityInterval>)> {
         self.with(|db| {
-            let first: Option<i64> = db.one(
-                "SELECT min(start) FROM availability WHERE host = $1",
-                values![host.0],
-                |row| row.get(0),
-            )?;
+            let sql = "SELECT min(start) FROM availability WHERE host = $1";
+            let first: Option<i64> = db.one_value(sql, values![host.0])?;
 
             // The row that contains `since`, if any, is the last one that begins before it.
             let sql = "SELECT start, \"end\", cpu, owner, reason FROM availability WHERE host = $1 AND \"end\" > $2

@@ -144,12 +144,8 @@ fn beyond(last: u32, now: Time) -> u32 {
 
 /// The time at which the store was copied, if it is a copy on which no master was started yet.
 pub(crate) fn copied(db: &Db) -> StoreResult<Option<Time>> {
-    let value: Option<Vec<u8>> = db.first(
-        "SELECT value FROM meta WHERE key = $1",
-        values![COPIED],
-        |row| row.get(0),
-    )?;
-    Ok(value
+    Ok(db
+        .meta(COPIED)?
         .and_then(|bytes| bytes.try_into().ok())
         .map(|bytes| super::time(i64::from_le_bytes(bytes))))
 }

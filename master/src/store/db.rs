@@ -7,7 +7,7 @@ use common::view::StandbyView;
 use rusqlite::Connection;
 
 use super::pg::Pg;
-use super::value::{SqlRow, SqlValue, values};
+use super::value::{FromCell, SqlRow, SqlValue, values};
 use super::wait::StoreWait;
 use super::{StoreError, StoreResult, lite, schema};
 
@@ -109,6 +109,29 @@ impl Db {
             .ok_or_else(|| StoreError::Content(format!("no answer to: {sql}")))
     }
 
+    /// Reads the first column of the first row of the answer, if it has one.
+    pub(super) fn value<T: FromCell>(
+        &self,
+        sql: &str,
+        values: &[SqlValue<'_>],
+    ) -> StoreResult<Option<T>> {
+        self.first(sql, values, |row| row.get(0))
+    }
+
+    /// Reads the one value that this question always has for an answer.
+    pub(super) fn one_value<T: FromCell>(
+        &self,
+        sql: &str,
+        values: &[SqlValue<'_>],
+    ) -> StoreResult<T> {
+        self.one(sql, values, |row| row.get(0))
+    }
+
+    /// The value of a key in `meta`, if there is one.
+    pub(super) fn meta(&self, key: &str) -> StoreResult<Option<Vec<u8>>> {
+        self.value("SELECT value FROM meta WHERE key = $1", values![key])
+    }
+
     /// Whether the answer has any row.
     pub(super) fn exists(&self, sql: &str, values: &[SqlValue<'_>]) -> StoreResult<bool> {
         self.first(sql, values, |_| Ok(())).map(|row| row.is_some())
@@ -119,8 +142,7 @@ impl Db {
         let sql = format!(
             "SELECT last FROM {table} WHERE job = $1 AND first <= $2 ORDER BY first DESC LIMIT 1"
         );
-        let last: Option<u32> =
-            self.first(&sql, values![task.job.0, task.index], |row| row.get(0))?;
+        let last: Option<u32> = self.value(&sql, values![task.job.0, task.index])?;
         Ok(last.is_some_and(|last| last >= task.index))
     }
 
@@ -275,9 +297,8 @@ impl Db {
         if let Db::Pg(db) = self {
             return db.commits();
         }
-        let sql = "SELECT value FROM meta WHERE key = $1";
-        let found: Option<Vec<u8>> = self.first(sql, values![COMMITS], |row| row.get(0))?;
-        Ok(found
+        Ok(self
+            .meta(COMMITS)?
             .and_then(|bytes| bytes.try_into().ok())
             .map_or(0, u64::from_le_bytes))
     }

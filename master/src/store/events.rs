@@ -29,7 +29,7 @@ pub(crate) struct EventRow {
 
 /// The sequence number of the newest event; 0 if there is none.
 pub(super) fn newest(db: &Db) -> StoreResult<u64> {
-    let newest: Option<i64> = db.one("SELECT max(last) FROM event", &[], |row| row.get(0))?;
+    let newest: Option<i64> = db.one_value("SELECT max(last) FROM event", &[])?;
     Ok(newest.unwrap_or(0).max(0) as u64)
 }
 
@@ -63,7 +63,7 @@ impl Writer {
     /// The user who submitted a job.
     pub(crate) fn user_of(&self, job: JobId) -> StoreResult<Option<String>> {
         let sql = "SELECT \"user\" FROM job WHERE id = $1";
-        self.db().first(sql, values![job.0], |row| row.get(0))
+        self.db().value(sql, values![job.0])
     }
 
     /// Leaves out the sequence numbers that the master of the original may have given out since

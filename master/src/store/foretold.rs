@@ -110,11 +110,8 @@ impl Reader {
     /// predictions that are still open.
     pub(crate) fn accuracy(&self) -> StoreResult<AccuracyView> {
         self.with(|db| {
-            let open: i64 = db.one(
-                "SELECT count(*) FROM foretold WHERE came IS NULL",
-                &[],
-                |row| row.get(0),
-            )?;
+            let sql = "SELECT count(*) FROM foretold WHERE came IS NULL";
+            let open: i64 = db.one_value(sql, &[])?;
             let open = u64::try_from(open).unwrap_or_default();
             Ok(AccuracyView {
                 hosts: newest(db, Awaited::Hosts(1))?,

@@ -135,9 +135,7 @@ impl Writer {
         });
         let sql = format!("SELECT {}", counts.join(" + "));
         let most = most.saturating_add(1);
-        let rows: i64 = self
-            .db()
-            .one(&sql, values![job.0, most], |row| row.get(0))?;
+        let rows: i64 = self.db().one_value(&sql, values![job.0, most])?;
         Ok(u32::try_from(rows).unwrap_or(u32::MAX))
     }
 

@@ -36,7 +36,7 @@ pub(crate) fn bytes_left(completion: &Completion) -> u64 {
 /// The size of a job's output that is kept though nobody has requested it, in bytes.
 pub(super) fn kept_of(db: &Db, job: JobId) -> StoreResult<u64> {
     let sql = "SELECT COALESCE(CAST(SUM(bytes) AS BIGINT), 0) FROM kept WHERE job = $1";
-    let bytes: i64 = db.one(sql, values![job.0], |row| row.get(0))?;
+    let bytes: i64 = db.one_value(sql, values![job.0])?;
     Ok(bytes.max(0) as u64)
 }
 
@@ -102,7 +102,7 @@ impl Writer {
         for (first, last) in tasks.ranges() {
             let key = values![job.0, first, last];
             let sql = "SELECT COALESCE(CAST(SUM(bytes) AS BIGINT), 0) FROM kept WHERE job = $1 AND task BETWEEN $2 AND $3";
-            let kept: i64 = self.db().one(sql, key, |row| row.get(0))?;
+            let kept: i64 = self.db().one_value(sql, key)?;
             bytes += kept.max(0) as u64;
 
             let needed = "INSERT INTO blob_use (hash, job)

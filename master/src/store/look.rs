@@ -145,18 +145,19 @@ impl StoreFacts {
 
     /// Reads these facts from a store.
     pub(crate) fn of(db: &Db) -> StoreResult<Self> {
-        let note = |key: &str| {
-            let sql = "SELECT value FROM meta WHERE key = $1";
-            db.first(sql, value::values![key], |row| row.get::<Vec<u8>>(0))
-        };
         Ok(Self {
-            grid: note("grid")?.and_then(|bytes| uuid::Uuid::from_slice(&bytes).ok()),
+            grid: db
+                .meta("grid")?
+                .and_then(|bytes| uuid::Uuid::from_slice(&bytes).ok()),
             commits: db.commits()?,
             copied: super::copies::copied(db)?.is_some(),
             peers: db.exists("SELECT 1 FROM peer LIMIT 1", &[])?,
-            up: note("up")?,
-            seed: note("quic seed")?.and_then(|bytes| bytes.try_into().ok()),
-            content: note(crate::content_place::NOTE)?
+            up: db.meta("up")?,
+            seed: db
+                .meta("quic seed")?
+                .and_then(|bytes| bytes.try_into().ok()),
+            content: db
+                .meta(crate::content_place::NOTE)?
                 .and_then(|bytes| uuid::Uuid::from_slice(&bytes).ok()),
             names_content: db.exists("SELECT 1 FROM blob_use LIMIT 1", &[])?,
             held: db.is_held()?,

@@ -370,9 +370,7 @@ impl Writer {
     /// The expiry of an identity's newest certificate, if known.
     pub(crate) fn expiry_of(&self, id: Uuid) -> StoreResult<Option<Time>> {
         let sql = "SELECT expires FROM peer WHERE uuid = $1";
-        let found: Option<Option<i64>> = self
-            .db()
-            .first(sql, values![id.as_bytes()], |row| row.get(0))?;
+        let found: Option<Option<i64>> = self.db().value(sql, values![id.as_bytes()])?;
         Ok(found.flatten().map(time))
     }
 

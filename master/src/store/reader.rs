@@ -155,7 +155,7 @@ impl Reader {
             StorePlace::File(_) => Ok(None),
             StorePlace::Postgres(_) => self.with(|db| {
                 let sql = "SELECT pg_database_size(current_database())";
-                let bytes: i64 = db.one(sql, &[], |row| row.get(0))?;
+                let bytes: i64 = db.one_value(sql, &[])?;
                 Ok(Some(bytes.max(0) as u64))
             }),
         }
@@ -271,7 +271,7 @@ impl Reader {
     pub(crate) fn spec(&self, job: JobId) -> StoreResult<Option<Arc<JobSpec>>> {
         self.with(|db| {
             let sql = "SELECT total FROM job WHERE id = $1";
-            let Some(total) = db.first(sql, values![job.0], |row| row.get(0))? else {
+            let Some(total) = db.value(sql, values![job.0])? else {
                 return Ok(None);
             };
             let in_use = |specs: &SpecsInUse| same_spec(specs, job, total);

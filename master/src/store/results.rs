@@ -78,9 +78,8 @@ impl Reader {
 fn result_of(db: &Db, attempt: AttemptId) -> StoreResult<Option<AttemptResult>> {
     let TaskId { job, index } = attempt.task;
     let sql = "SELECT result FROM attempt WHERE job = $1 AND task = $2 AND number = $3 AND removed IS NULL";
-    let found: Option<Option<Vec<u8>>> =
-        db.first(sql, values![job.0, index, attempt.number], |row| row.get(0))?;
-    let Some(stored) = found else {
+    let key = values![job.0, index, attempt.number];
+    let Some(stored): Option<Option<Vec<u8>>> = db.value(sql, key)? else {
         return Ok(None);
     };
 

@@ -52,11 +52,8 @@ impl Disclosure {
 }
 
 pub(super) fn disclosure(db: &Db, job: JobId) -> StoreResult<Option<Disclosure>> {
-    let at: Option<Option<i64>> = db.first(
-        "SELECT disclosed FROM job WHERE id = $1",
-        values![job.0],
-        |row| row.get(0),
-    )?;
+    let sql = "SELECT disclosed FROM job WHERE id = $1";
+    let at: Option<Option<i64>> = db.value(sql, values![job.0])?;
     let Some(at) = at.flatten() else {
         return Ok(None);
     };
@@ -134,7 +131,7 @@ pub(super) fn wanted(db: &Db, job: JobId) -> StoreResult<u64> {
         return Ok(disclosure.all().len());
     }
     let total = "SELECT CASE state WHEN 'refused' THEN 0 ELSE total END FROM job WHERE id = $1";
-    let total: Option<i64> = db.first(total, values![job.0], |row| row.get(0))?;
+    let total: Option<i64> = db.value(total, values![job.0])?;
     Ok(total.unwrap_or(0).max(0) as u64)
 }
 

@@ -168,11 +168,8 @@ impl Writer {
         let sql = "SELECT CAST(COALESCE(SUM((SELECT CASE WHEN size < $1 THEN $1 ELSE size END FROM content_of
                 WHERE \"user\" = $2 AND content_of.hash = blob_use.hash AND NOT needed)), 0) AS BIGINT)
             FROM blob_use WHERE job = $3";
-        let bytes: i64 = self
-            .db()
-            .one(sql, values![LEAST_COUNTED as i64, user, job.0], |row| {
-                row.get(0)
-            })?;
+        let key = values![LEAST_COUNTED, user, job.0];
+        let bytes: i64 = self.db().one_value(sql, key)?;
         if bytes <= 0 {
             return Ok(0);
         }
@@ -201,11 +198,8 @@ impl Writer {
              AND hash IN (SELECT hash FROM blob_use WHERE job = $3 AND hash <= $4)
              AND NOT EXISTS (SELECT 1 FROM blob_use b JOIN job j ON j.id = b.job
                              WHERE b.hash = content_of.hash AND j.\"user\" = content_of.\"user\")";
-        let bytes: i64 = self.db().one(
-            sql,
-            values![LEAST_COUNTED as i64, user, job.0, last],
-            |row| row.get(0),
-        )?;
+        let key = values![LEAST_COUNTED, user, job.0, last];
+        let bytes: i64 = self.db().one_value(sql, key)?;
         if bytes <= 0 {
             return Ok(0);
         }

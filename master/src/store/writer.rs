@@ -277,11 +277,7 @@ impl Writer {
 
     /// The value of a key in `meta`, of any length, if there is one.
     pub(crate) fn note(&self, key: &str) -> StoreResult<Option<Vec<u8>>> {
-        self.db().first(
-            "SELECT value FROM meta WHERE key = $1",
-            values![key],
-            |row| row.get(0),
-        )
+        self.db().meta(key)
     }
 
     /// Sets the value of a key in `meta`, also if there was none.
@@ -558,10 +554,10 @@ impl Writer {
     pub(crate) fn attempt_frozen(&mut self, id: AttemptId, by: TaskId) -> StoreResult<()> {
         let TaskId { job, index } = id.task;
         let sql = "SELECT start_why FROM attempt WHERE job = $1 AND task = $2 AND number = $3";
-        let before: Option<String> =
-            self.db()
-                .first(sql, values![job.0, index, id.number], |row| row.get(0))?;
-        let Some(before) = before else { return Ok(()) };
+        let key = values![job.0, index, id.number];
+        let Some(before): Option<String> = self.db().value(sql, key)? else {
+            return Ok(());
+        };
 
         self.change(
             "UPDATE attempt SET start_why = $1 WHERE job = $2 AND task = $3 AND number = $4",
