@@ -82,18 +82,13 @@ impl SessionContext {
     /// Writes a refusal into the audit log; repeated ones are counted.
     pub(crate) fn refused(&self, who: &str, what: &'static str, subject: &str, why: &str) {
         tracing::warn!(who, what, subject, why, "refused");
-        let who = who.to_owned();
-        let subject = subject.to_owned();
-        let why = why.to_owned();
-        let entries = self.counters.note(
-            self.clock.now(),
-            Attempted {
-                who,
-                what,
-                subject,
-                why,
-            },
-        );
+        let attempted = Attempted {
+            who: who.to_owned(),
+            what,
+            subject: subject.to_owned(),
+            why: why.to_owned(),
+        };
+        let entries = self.counters.note(self.clock.now(), attempted);
         if !entries.is_empty() {
             self.core.tell(PeerAsk::Audit(entries));
         }

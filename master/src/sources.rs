@@ -285,18 +285,13 @@ impl Sources {
             return;
         }
         self.withdraw(host);
-        let Some(SharingOffer {
-            port,
-            address,
-            holds,
-        }) = sharing
-        else {
+        let Some(offer) = sharing else {
             return;
         };
 
         if let Some(member) = self.hosts.get_mut(&host) {
-            let holds = holds.into_iter().take(MAX_LISTED);
-            member.offer = Some((port, address));
+            let holds = offer.holds.into_iter().take(MAX_LISTED);
+            member.offer = Some((offer.port, offer.address));
             member.holds = holds.map(|hash| (hash, 0)).collect();
         }
         self.put_up(host);

@@ -3,6 +3,7 @@
 
 use super::db::Db;
 use super::lite::{self, LiteColumn};
+use super::pg::KeptValue;
 use super::value::{SqlCell, SqlValue, ToValue};
 use super::{StoreError, StoreResult, Writer};
 
@@ -26,43 +27,21 @@ struct StoreColumn {
     flag: bool,
 }
 
-/// The value of a column as a `StoreColumn` has it, the same for both engines.
-#[derive(Debug, Clone, PartialEq)]
-enum KeptField {
-    Null,
-    Flag(bool),
-    Int(i64),
-    Real(f64),
-    Text(String),
-    Bytes(Vec<u8>),
-}
-
-impl ToValue for KeptField {
-    fn to_value(&self) -> SqlValue<'_> {
-        match self {
-            KeptField::Null => SqlValue::Null,
-            KeptField::Flag(flag) => SqlValue::Flag(*flag),
-            KeptField::Int(n) => SqlValue::Int(*n),
-            KeptField::Real(n) => SqlValue::Real(*n),
-            KeptField::Text(text) => SqlValue::Text(text),
-            KeptField::Bytes(bytes) => SqlValue::Bytes(bytes),
-        }
-    }
-}
-
-impl KeptField {
-    fn of(cell: SqlCell<'_>, column: &StoreColumn) -> Self {
+impl StoreColumn {
+    /// The value of this column, the same for both engines.
+    fn value_of(&self, cell: SqlCell<'_>) -> KeptValue {
         match cell {
-            SqlCell::Null => KeptField::Null,
-            SqlCell::Flag(flag) => KeptField::Flag(flag),
-            SqlCell::Int(n) if column.flag => KeptField::Flag(n != 0),
-            SqlCell::Int(n) => KeptField::Int(n),
-            SqlCell::Real(n) => KeptField::Real(n),
+            SqlCell::Null => KeptValue::Null,
+            SqlCell::Flag(flag) => KeptValue::Flag(flag),
+            SqlCell::Int(n) if self.flag => KeptValue::Flag(n != 0),
+            SqlCell::Int(n) => KeptValue::Int(n),
+            SqlCell::Real(n) => KeptValue::Real(n),
             // PostgreSQL has no place for a NUL in a text.
             SqlCell::Text(text) => {
-                KeptField::Text(String::from_utf8_lossy(text).replace('\0', "\u{fffd}"))
+                let text = String::from_utf8_lossy(text).replace('\0', "\u{fffd}");
+                KeptValue::Text(text.into())
             }
-            SqlCell::Bytes(bytes) => KeptField::Bytes(bytes.to_vec()),
+            SqlCell::Bytes(bytes) => KeptValue::Bytes(bytes.into()),
         }
     }
 }
@@ -117,7 +96,7 @@ impl StoreTable {
     }
 
     /// The next rows of it after this one, in the order of its key.
-    fn page(&self, db: &Db, after: Option<&[KeptField]>) -> StoreResult<Vec<Vec<KeptField>>> {
+    fn page(&self, db: &Db, after: Option<&[KeptValue]>) -> StoreResult<Vec<Vec<KeptValue>>> {
         let key: Vec<String> = self
             .key
             .iter()
@@ -136,28 +115,28 @@ impl StoreTable {
 
         let after = after.map(|row| self.key.iter().filter_map(|at| row.get(*at)));
         let values: Vec<SqlValue<'_>> =
-            after.map_or_else(Vec::new, |row| row.map(KeptField::to_value).collect());
+            after.map_or_else(Vec::new, |row| row.map(KeptValue::to_value).collect());
         let row = |row: &super::value::SqlRow<'_>| {
             let columns = self.columns.iter().enumerate();
             columns
-                .map(|(at, column)| Ok(KeptField::of(row.cell(at)?, column)))
+                .map(|(at, column)| Ok(column.value_of(row.cell(at)?)))
                 .collect::<StoreResult<Vec<_>>>()
         };
         db.all(&sql, &values, row)
     }
 
     /// Whether the engine keeps this row for itself: `COMMITS`.
-    fn is_engines(&self, row: &[KeptField]) -> bool {
-        self.name == META && row.first() == Some(&KeptField::Text(COMMITS.to_owned()))
+    fn is_engines(&self, row: &[KeptValue]) -> bool {
+        self.name == META && row.first() == Some(&KeptValue::Text(COMMITS.into()))
     }
 
     /// Calls `each` for the rows, a page at a time.
     fn pages(
         &self,
         db: &Db,
-        mut each: impl FnMut(Vec<Vec<KeptField>>) -> StoreResult<()>,
+        mut each: impl FnMut(Vec<Vec<KeptValue>>) -> StoreResult<()>,
     ) -> StoreResult<()> {
-        let mut after: Option<Vec<KeptField>> = None;
+        let mut after: Option<Vec<KeptValue>> = None;
         loop {
             let mut rows = self.page(db, after.as_deref())?;
             let whole = rows.len() == PAGE;
@@ -204,7 +183,7 @@ pub(crate) fn copy(from: &Db, to: &mut Writer) -> StoreResult<u64> {
         table.pages(from, |rows| {
             count += rows.len() as u64;
             for row in rows {
-                let values: Vec<SqlValue<'_>> = row.iter().map(KeptField::to_value).collect();
+                let values: Vec<SqlValue<'_>> = row.iter().map(KeptValue::to_value).collect();
                 to.change(&insert, &values)?;
             }
             to.commit().map(drop)
@@ -223,10 +202,10 @@ pub(super) fn same(from: &Db, to: &Db) -> StoreResult<()> {
 
 /// Fails if the table is not the same in both.
 pub(super) fn compare(table: &StoreTable, from: &Db, to: &Db) -> StoreResult<()> {
-    let mut at: Option<Vec<KeptField>> = None;
-    let mut rest: Vec<Vec<KeptField>> = Vec::new();
+    let mut at: Option<Vec<KeptValue>> = None;
+    let mut rest: Vec<Vec<KeptValue>> = Vec::new();
     let mut ended = false;
-    let mut next = || -> StoreResult<Option<Vec<KeptField>>> {
+    let mut next = || -> StoreResult<Option<Vec<KeptValue>>> {
         while rest.is_empty() && !ended {
             rest = table.page(to, at.as_deref())?;
             ended = rest.len() < PAGE;

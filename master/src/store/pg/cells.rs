@@ -3,13 +3,16 @@
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{IsNull, ToSql, Type};
 
-use super::super::value::{FromCell, SqlCell, SqlValue};
+use super::super::value::{FromCell, SqlCell, SqlValue, ToValue};
 use super::super::{StoreError, StoreResult};
 use super::simulated::SimulatedValue;
 
-/// A value that is kept until its change is known to be durable.
+/// The outcome of putting values into a message to PostgreSQL.
+type EncodingResult<T> = Result<T, Box<dyn std::error::Error + Sync + Send>>;
+
+/// A value that is kept: until its change is known to be durable, or on its way to another store.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum KeptValue {
+pub(in crate::store) enum KeptValue {
     Null,
     Flag(bool),
     Int(i64),
@@ -35,12 +38,21 @@ impl From<&SqlValue<'_>> for KeptValue {
     }
 }
 
+impl ToValue for KeptValue {
+    fn to_value(&self) -> SqlValue<'_> {
+        match self {
+            KeptValue::Null => SqlValue::Null,
+            KeptValue::Flag(flag) => SqlValue::Flag(*flag),
+            KeptValue::Int(n) => SqlValue::Int(*n),
+            KeptValue::Real(n) => SqlValue::Real(*n),
+            KeptValue::Text(text) => SqlValue::Text(text),
+            KeptValue::Bytes(bytes) => SqlValue::Bytes(bytes),
+        }
+    }
+}
+
 impl ToSql for KeptValue {
-    fn to_sql(
-        &self,
-        kind: &Type,
-        out: &mut BytesMut,
-    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+    fn to_sql(&self, kind: &Type, out: &mut BytesMut) -> EncodingResult<IsNull> {
         match self {
             KeptValue::Null => Ok(IsNull::Yes),
             KeptValue::Flag(flag) => flag.to_sql(kind, out),
@@ -56,11 +68,7 @@ impl ToSql for KeptValue {
         true
     }
 
-    fn to_sql_checked(
-        &self,
-        kind: &Type,
-        out: &mut BytesMut,
-    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+    fn to_sql_checked(&self, kind: &Type, out: &mut BytesMut) -> EncodingResult<IsNull> {
         if self.fits(kind) {
             self.to_sql(kind, out)
         } else {
@@ -96,7 +104,7 @@ impl SentValue {
     pub(super) fn array<'v>(
         values: impl ExactSizeIterator<Item = &'v KeptValue>,
         kind: &Type,
-    ) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
+    ) -> EncodingResult<Self> {
         let length = |n: usize| i32::try_from(n).map(i32::to_be_bytes);
 
         let mut out = BytesMut::with_capacity(32 + values.len() * 16);
@@ -120,11 +128,7 @@ impl SentValue {
 }
 
 impl ToSql for SentValue {
-    fn to_sql(
-        &self,
-        kind: &Type,
-        out: &mut BytesMut,
-    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+    fn to_sql(&self, kind: &Type, out: &mut BytesMut) -> EncodingResult<IsNull> {
         match self {
             SentValue::One(value) => value.to_sql(kind, out),
             SentValue::Array(bytes) => {
@@ -138,11 +142,7 @@ impl ToSql for SentValue {
         true
     }
 
-    fn to_sql_checked(
-        &self,
-        kind: &Type,
-        out: &mut BytesMut,
-    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+    fn to_sql_checked(&self, kind: &Type, out: &mut BytesMut) -> EncodingResult<IsNull> {
         match self {
             SentValue::One(value) => value.to_sql_checked(kind, out),
             SentValue::Array(_) => self.to_sql(kind, out),

@@ -33,7 +33,7 @@ use super::db::Db;
 use super::value::{SqlRow, SqlValue};
 use super::wait::StoreWait;
 use super::{StoreError, StoreResult, Writer};
-pub(super) use cells::{DbRow, cell};
+pub(super) use cells::{DbRow, KeptValue, cell};
 use group::Group;
 pub(crate) use health::look;
 pub use health::{DatabaseHealth, DatabaseSight};
