@@ -25,6 +25,7 @@ use scheduler::{AttemptOutlook, Event, Prediction, UserShare};
 use super::Core;
 use super::ask::Submitting;
 use super::hosts::REVOKED;
+use super::order::used;
 use super::retention::DAY;
 use crate::numbers;
 use crate::store::{NewJob, Promised, RequestKey, StoreError, StoreResult, StoredAfter};
@@ -62,9 +63,6 @@ pub struct SubmitReply {
     /// The reasons, in words, why the known hosts could never do its tasks.
     pub nowhere: Option<String>,
 }
-
-/// The refusal of a submission.
-pub(crate) type SubmitError = Refusal;
 
 /// The present tasks and attempts of an unsettled job.
 pub struct LiveJob {
@@ -214,7 +212,7 @@ fn untried(job: JobId, spec: &JobSpec, user: &str, submitted: Time) -> JobView {
     }
 }
 
-fn live_attempt(live: &scheduler::LiveAttempt, now: Time) -> RunningAttempt {
+fn live_attempt(live: &scheduler::LiveAttempt, now: Time, words: Option<String>) -> RunningAttempt {
     let (state, reason) = match live.phase {
         Phase::Queued => (AttemptState::Assigned, None),
         Phase::Staging => (AttemptState::Staging, None),
@@ -241,7 +239,7 @@ fn live_attempt(live: &scheduler::LiveAttempt, now: Time) -> RunningAttempt {
         ran: live.ran_by(now),
         suspended,
         progress: live.progress,
-        words: None,
+        words,
     }
 }
 
@@ -259,7 +257,7 @@ impl Core {
     pub(super) fn submit(
         &mut self,
         submitting: Submitting,
-    ) -> StoreResult<Result<SubmitReply, SubmitError>> {
+    ) -> StoreResult<Result<SubmitReply, Refusal>> {
         let Submitting {
             request,
             user,
@@ -414,57 +412,35 @@ impl Core {
         &self,
         (request, user, body_hash): (RequestId, &str, [u8; 32]),
         spec: &JobSpec,
-        RequestKey {
-            job,
-            body_hash: before,
-            user: whose,
-        }: &RequestKey,
-    ) -> StoreResult<Result<SubmitReply, SubmitError>> {
-        let what = if whose != user {
-            format!("request {request} was used by somebody else")
-        } else if *before != body_hash {
-            format!("request {request} was used for job {job}, which is another submission")
-        } else {
-            let promised = self
-                .store
-                .promise(*job)?
-                .filter(|promised| !promised.withdrawn);
-            let estimates = self.quality(&estimator(spec, user));
-            let promise = promised.map(
-                |Promised {
-                     deadline,
-                     finish,
-                     probability,
-                     probation,
-                     ..
-                 }| PromiseView {
-                    deadline,
-                    finish,
-                    probability,
-                    probation,
-                    estimates,
-                },
-            );
+        known: &RequestKey,
+    ) -> StoreResult<Result<SubmitReply, Refusal>> {
+        let job = known.job;
+        if known.user != user {
+            return Ok(Err(used(request, "by somebody else")));
+        }
+        if known.body_hash != body_hash {
+            let what = format!("for job {job}, which is another submission");
+            return Ok(Err(used(request, &what)));
+        }
 
-            let predicted = self.forecast(*job);
-            let limits = self.limits(*job);
-            let width = self.width(*job);
-            return Ok(Ok(SubmitReply {
-                job: Some(*job),
-                again: true,
-                predicted,
-                promise: Ok(promise),
-                limits,
-                width,
-                nowhere: (self.scheduler).why_nowhere(&spec.needs(), spec.rules.quorum),
-            }));
-        };
-
-        Ok(Err(Refusal::new(
-            RefusalCode::Conflict,
-            what,
-            "give each submission a request id of its own",
-        )))
+        let promised = self.store.promise(job)?;
+        let promised = promised.filter(|promised| !promised.withdrawn);
+        let promise = promised.map(|promised| PromiseView {
+            deadline: promised.deadline,
+            finish: promised.finish,
+            probability: promised.probability,
+            probation: promised.probation,
+            estimates: self.quality(&estimator(spec, user)),
+        });
+        Ok(Ok(SubmitReply {
+            job: Some(job),
+            again: true,
+            predicted: self.forecast(job),
+            promise: Ok(promise),
+            limits: self.limits(job),
+            width: self.width(job),
+            nowhere: (self.scheduler).why_nowhere(&spec.needs(), spec.rules.quorum),
+        }))
     }
 
     /// The refusal of another job of `bytes` by a user who has as many unsettled jobs, or bytes of
@@ -723,11 +699,7 @@ impl Core {
             .live_attempts(job)
             .map(|live| {
                 let words = self.words.get(&live.attempt).cloned();
-                let shown = RunningAttempt {
-                    words,
-                    ..live_attempt(&live, now)
-                };
-                (live.attempt, shown)
+                (live.attempt, live_attempt(&live, now, words))
             })
             .collect();
 
@@ -742,18 +714,13 @@ impl Core {
     /// left empty: the store fills it in.
     pub(super) fn explain(&self, job: JobId) -> Option<ExplainView> {
         let view = self.view(job)?;
-        let promise = self.promise_status(job);
-        let limits = self.limits(job);
-        let predicted = self.forecast(job);
-        let starts = self.starts(job);
-        let width = self.width(job);
         let share = self.shares().remove(&view.user);
         let view = JobView {
-            predicted,
-            starts,
-            promise,
-            limits,
-            width,
+            predicted: self.forecast(job),
+            starts: self.starts(job),
+            promise: self.promise_status(job),
+            limits: self.limits(job),
+            width: self.width(job),
             ..view
         };
 

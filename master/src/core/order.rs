@@ -54,7 +54,7 @@ fn in_vain(after: After, state: JobState, other: &str) -> Refusal {
 }
 
 /// The refusal of a request id that was used for something else.
-fn used(request: RequestId, what: &str) -> Refusal {
+pub(super) fn used(request: RequestId, what: &str) -> Refusal {
     Refusal::new(
         RefusalCode::Conflict,
         format!("request {request} was used {what}"),

@@ -194,16 +194,13 @@ impl Core {
             self.updates.leaving.insert(id);
         }
         rollout.stirred = true;
+        // A newer package wins over a downgrade.
+        let goes_up = !rollout.is_stopped() && rollout.statement.downgrade.is_none();
         let owes = match rollout.hosts.get(&id) {
             Some((HostProgress::Offered | HostProgress::Ready, _)) => !rollout.is_stopped(),
-            // A newer package wins over a downgrade.
-            Some((HostProgress::Runs(_), _)) => {
-                !rollout.is_stopped() && rollout.statement.downgrade.is_none()
-            }
+            Some((HostProgress::Runs(_), _)) => goes_up,
             // It was only away.
-            Some((HostProgress::Failed(_), _)) if rollout.missing.contains(&id) => {
-                !rollout.is_stopped() && rollout.statement.downgrade.is_none()
-            }
+            Some((HostProgress::Failed(_), _)) if rollout.missing.contains(&id) => goes_up,
             _ => false,
         };
         if owes && version >= UPDATE_VERSION {
