@@ -9,7 +9,7 @@ use common::content::BlobHash;
 use common::view::{
     AttemptState, AttemptView, JobState, JobView, StandbyView, TaskCounts, TaskState,
 };
-use common::{AttemptId, HostId, IdSet, Incarnation, JobId, JobSpec, Span, TaskId, Time};
+use common::{AttemptId, HostId, IdSet, Incarnation, JobId, JobSpec, TaskId, Time};
 
 use rusqlite::OpenFlags;
 use scheduler::effect::Judgement;
