@@ -116,8 +116,8 @@ struct StartedCommand {
 /// The function that reports an event to the worker's loop.
 pub(crate) type Say = Arc<dyn Fn(MachineEvent) + Send + Sync>;
 
-/// The attempt was ordered to end and to keep nothing.
-struct Dropped;
+/// The outcome of an attempt that was ordered to end and to keep nothing: nobody reads it.
+const DROPPED: Outcome = Outcome::Stopped;
 
 impl Workshop {
     /// Opens a workshop in `root`, and empties it of the remains of a crash.
@@ -177,10 +177,8 @@ impl Workshop {
     ) {
         let say: Say = Arc::new(move |event: MachineEvent| drop(tell.send(event.into())));
         let place = (&*dir, &*live);
-        let ending = match self.make(id, *command, place, &mut orders, &say).await {
-            Ok(ending) => ending,
-            Err(Dropped) => AttemptEnding::bare(Outcome::Stopped),
-        };
+        let made = self.make(id, *command, place, &mut orders, &say).await;
+        let ending = made.unwrap_or_else(AttemptEnding::bare);
         // Also where the command was never started.
         live.close();
 
@@ -195,74 +193,47 @@ impl Workshop {
         (dir, live): (&Path, &LiveOutput),
         orders: &mut UnboundedReceiver<AttemptOrder>,
         say: &Say,
-    ) -> Result<AttemptEnding, Dropped> {
-        let not_started = |why: String| Ok(AttemptEnding::bare(Outcome::NotStarted(why)));
+    ) -> Result<AttemptEnding, Outcome> {
         let outputs = command.outputs.clone();
-        let mut wanted = match ExpectedOutputs::new(outputs) {
-            Ok(wanted) => wanted,
-            Err(why) => return not_started(why),
-        };
-
-        let mut confines = match self.force.confines(command.confinement, command.network) {
-            Ok(confines) => confines,
-            Err(why) => return not_started(why),
-        };
-
-        if let Err(error) = self.spares.make(dir) {
+        let mut wanted = ExpectedOutputs::new(outputs).map_err(Outcome::NotStarted)?;
+        let confines = self.force.confines(command.confinement, command.network);
+        let mut confines = confines.map_err(Outcome::NotStarted)?;
+        self.spares.make(dir).map_err(|error| {
             let why = format!("its directory cannot be made: {error}");
-            return Ok(AttemptEnding::bare(fault(
-                link::is_full(&error),
-                why,
-                Outcome::NotStarted,
-            )));
-        }
+            fault(link::is_full(&error), why, Outcome::NotStarted)
+        })?;
 
         let placing = Placing::of(&command, confines.sharing());
         let mut inputs = std::mem::take(&mut command.inputs);
-        let trees = match trees::take_from(&mut inputs) {
-            Ok(trees) => trees,
-            Err(why) => return not_started(why),
-        };
-        match self.stage(inputs, placing, dir, orders).await? {
-            Ok(placed) => wanted.inputs = placed,
-            Err(outcome) => return Ok(AttemptEnding::bare(outcome)),
-        }
+        let trees = trees::take_from(&mut inputs).map_err(Outcome::NotStarted)?;
+        wanted.inputs = self.stage(inputs, placing, dir, orders).await?;
         confines.shown = wanted
             .inputs
             .values()
             .filter_map(PlacedInput::shown)
             .collect();
         // After the files, none of which is to be written through a link.
-        match self.stage_trees(trees, &mut confines, dir, orders).await? {
-            Ok(placed) => wanted.trees = placed,
-            Err(outcome) => return Ok(AttemptEnding::bare(outcome)),
-        }
+        wanted.trees = self.stage_trees(trees, &mut confines, dir, orders).await?;
 
         let checkpoint = command.checkpoint;
-        if let Some(Checkpointing { from, .. }) = checkpoint
-            && let Err(outcome) = self.restore((id, from), dir, orders, say).await?
-        {
-            return Ok(AttemptEnding::bare(outcome));
+        if let Some(Checkpointing { from, .. }) = checkpoint {
+            self.restore((id, from), dir, orders, say).await?;
         }
 
         say(MachineEvent::Staged(id));
         match orders.recv().await {
             Some(AttemptOrder::Start) => {}
-            _ => return Err(Dropped),
+            _ => return Err(DROPPED),
         }
 
         let seat = self.seats.take(command.takes);
         let launch = self.launch(&command, dir, confines, &seat);
-        let process = match self
+        let launched = self
             .launcher
-            .launch(&launch, command.keep_stdout, command.keep_stderr)
-            .await
-        {
-            Ok(process) => process,
-            Err(error) => {
-                return not_started(format!("the worker's helper process failed: {error}"));
-            }
-        };
+            .launch(&launch, command.keep_stdout, command.keep_stderr);
+        let process = launched.await.map_err(|error| {
+            Outcome::NotStarted(format!("the worker's helper process failed: {error}"))
+        })?;
 
         let keeper = checkpoint.map(|checkpoint| self.keeper(id, checkpoint, dir, say));
         let started = StartedCommand {
@@ -283,7 +254,7 @@ impl Workshop {
         dir: &Path,
         orders: &mut UnboundedReceiver<AttemptOrder>,
         say: &Say,
-    ) -> Result<Result<(), Outcome>, Dropped> {
+    ) -> Result<(), Outcome> {
         let dir = dir.join(CHECKPOINT_DIR);
         let mut placed = self.place_state(from, &dir, orders).await?;
         for _ in 1..CACHE_TRIES {
@@ -300,7 +271,7 @@ impl Workshop {
             placed = FetchedState::default().place(&dir).await;
         }
 
-        Ok(match placed {
+        match placed {
             Ok(Ok(())) => Ok(()),
             // The state is whole at the master: a host with room can go on from it, or one whose disk is sound.
             Ok(Err(NotRestored::NoRoom(why))) => {
@@ -314,7 +285,7 @@ impl Workshop {
                 let why = format!("its checkpoint directory cannot be made: {error}");
                 Err(fault(link::is_full(&error), why, Outcome::NotStarted))
             }
-        })
+        }
     }
 
     /// Brings a checkpoint to this host and places it; `None` is an empty one.
@@ -323,14 +294,14 @@ impl Workshop {
         from: Option<Saved>,
         dir: &Path,
         orders: &mut UnboundedReceiver<AttemptOrder>,
-    ) -> Result<io::Result<Result<(), NotRestored>>, Dropped> {
+    ) -> Result<io::Result<Result<(), NotRestored>>, Outcome> {
         let bounds = self.bounds_to_restore();
         let fetched = match from {
             None => Ok(FetchedState::default()),
-            Some(saved) => tokio::select! {
-                fetched = FetchedState::fetch(&self.cache, &saved, bounds) => fetched,
-                () = until_dropped(orders) => return Err(Dropped),
-            },
+            Some(saved) => {
+                let fetch = FetchedState::fetch(&self.cache, &saved, bounds);
+                unless_dropped(orders, fetch).await?
+            }
         };
 
         Ok(match fetched {
@@ -384,32 +355,20 @@ impl Workshop {
         placing: Placing,
         dir: &Path,
         orders: &mut UnboundedReceiver<AttemptOrder>,
-    ) -> Result<Result<BTreeMap<PathBuf, PlacedInput>, Outcome>, Dropped> {
+    ) -> Result<BTreeMap<PathBuf, PlacedInput>, Outcome> {
         let mut all = BTreeMap::new();
         for _ in 0..CACHE_TRIES {
-            let fetched = tokio::select! {
-                fetched = self.fetch(inputs) => fetched,
-                () = until_dropped(orders) => return Err(Dropped),
-            };
+            let here = unless_dropped(orders, self.fetch(inputs)).await??;
 
             // Must run to its end: a copy that is still going would write behind the directory's
             // removal.
-            inputs = match fetched {
-                Ok(here) => match placing.place(here, dir).await {
-                    Ok((placed, damaged)) => {
-                        let named =
-                            |input: PlacedInput| (PathBuf::from(input.path.as_str()), input);
-                        all.extend(placed.into_iter().map(named));
-                        damaged
-                    }
-                    Err(outcome) => return Ok(Err(outcome)),
-                },
-                Err(outcome) => return Ok(Err(outcome)),
-            };
-
-            if inputs.is_empty() {
-                return Ok(Ok(all));
+            let (placed, damaged) = placing.place(here, dir).await?;
+            let named = |input: PlacedInput| (PathBuf::from(input.path.as_str()), input);
+            all.extend(placed.into_iter().map(named));
+            if damaged.is_empty() {
+                return Ok(all);
             }
+            inputs = damaged;
         }
 
         let names: Vec<_> = inputs
@@ -421,7 +380,7 @@ impl Workshop {
             names.join(", ")
         );
 
-        Ok(Err(Outcome::NotStarted(why)))
+        Err(Outcome::NotStarted(why))
     }
 
     /// Brings trees to this host, places them, and lets the command see them.
@@ -431,30 +390,20 @@ impl Workshop {
         confines: &mut Confines,
         dir: &Path,
         orders: &mut UnboundedReceiver<AttemptOrder>,
-    ) -> Result<Result<Vec<PlacedTree>, Outcome>, Dropped> {
+    ) -> Result<Vec<PlacedTree>, Outcome> {
         let mut all = Vec::with_capacity(trees.len());
         for StagedInput { path, blob, .. } in trees {
-            let tree = tokio::select! {
-                tree = self.cache.tree(blob) => tree,
-                () = until_dropped(orders) => return Err(Dropped),
-            };
-            let tree = match tree {
-                Ok(tree) => tree,
-                Err(error) => {
-                    let why = format!("its tree `{path}` {error}");
-                    return Ok(Err(fault(error.is_full(), why, Outcome::NotStarted)));
-                }
-            };
+            let tree = unless_dropped(orders, self.cache.tree(blob)).await?;
+            let tree = tree.map_err(|error| {
+                let why = format!("its tree `{path}` {error}");
+                fault(error.is_full(), why, Outcome::NotStarted)
+            })?;
 
-            match PlacedTree::place(path, tree, confines.tree_sharing(), dir).await {
-                Ok(placed) => {
-                    placed.show(confines);
-                    all.push(placed);
-                }
-                Err(outcome) => return Ok(Err(outcome)),
-            }
+            let placed = PlacedTree::place(path, tree, confines.tree_sharing(), dir).await?;
+            placed.show(confines);
+            all.push(placed);
         }
-        Ok(Ok(all))
+        Ok(all)
     }
 
     /// Brings the inputs to this host.
@@ -470,13 +419,11 @@ impl Workshop {
             let (pinned, input) = fetched.map_err(|panic| {
                 Outcome::NotStarted(format!("its inputs cannot be fetched: {panic}"))
             })?;
-            match pinned {
-                Ok(pinned) => here.push((pinned, input)),
-                Err(error) => {
-                    let why = format!("its input `{}` cannot be fetched: {error}", input.path);
-                    return Err(fault(error.is_full(), why, Outcome::NotStarted));
-                }
-            }
+            let pinned = pinned.map_err(|error| {
+                let why = format!("its input `{}` cannot be fetched: {error}", input.path);
+                fault(error.is_full(), why, Outcome::NotStarted)
+            })?;
+            here.push((pinned, input));
         }
 
         Ok(here)
@@ -525,7 +472,7 @@ impl Workshop {
         (dir, live, wanted): (&Path, &LiveOutput, ExpectedOutputs),
         orders: &mut UnboundedReceiver<AttemptOrder>,
         say: &Say,
-    ) -> Result<AttemptEnding, Dropped> {
+    ) -> Result<AttemptEnding, Outcome> {
         let StartedCommand {
             mut process,
             keeper,
@@ -559,10 +506,7 @@ impl Workshop {
             // What the tree has said is kept, however long the disk takes for it.
             if !pumped && !matches!(end.0, End::Dropped) {
                 tree.send_replace(true);
-                tokio::select! {
-                    _ = &mut pumps => {}
-                    () = until_dropped(orders) => return Err(Dropped),
-                }
+                unless_dropped(orders, &mut pumps).await?;
             }
 
             end
@@ -574,8 +518,8 @@ impl Workshop {
 
         let (status, cpu, [taken, over]) = match end {
             End::Tree(status, cpu, limits) => (status, cpu, limits),
-            End::NotStarted(why) => return Ok(AttemptEnding::bare(Outcome::NotStarted(why))),
-            End::Dropped => return Err(Dropped),
+            End::NotStarted(why) => return Err(Outcome::NotStarted(why)),
+            End::Dropped => return Err(DROPPED),
         };
         let mut warning = None;
         let outcome = match (taken, over, status) {
@@ -674,8 +618,19 @@ impl Workshop {
     }
 }
 
-async fn until_dropped(orders: &mut UnboundedReceiver<AttemptOrder>) {
-    while !matches!(orders.recv().await, Some(AttemptOrder::Drop) | None) {}
+/// Does this, unless the attempt is dropped meanwhile.
+async fn unless_dropped<T>(
+    orders: &mut UnboundedReceiver<AttemptOrder>,
+    work: impl Future<Output = T>,
+) -> Result<T, Outcome> {
+    // A future holds what it is given twice over if it polls that in place.
+    let work = Box::pin(work);
+    let dropped =
+        async { while !matches!(orders.recv().await, Some(AttemptOrder::Drop) | None) {} };
+    tokio::select! {
+        done = work => Ok(done),
+        () = dropped => Err(DROPPED),
+    }
 }
 
 /// The end of the command's time.
