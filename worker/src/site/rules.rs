@@ -158,9 +158,7 @@ impl SiteRules {
 
     /// Bounds what the worker lends from its start on.
     pub(super) fn bound(&self, config: &mut Config) {
-        let limit = |own: &mut u64, bound: Option<Cap<u64>>| {
-            *own = bound.map_or(*own, |bound| bound.with(*own));
-        };
+        let limit = |own: &mut u64, bound: Option<Cap<u64>>| *own = capped(*own, bound);
         if let Some(slots) = self.slots {
             config.slots = slots.with(config.slots_here());
         }
@@ -169,9 +167,7 @@ impl SiteRules {
         limit(&mut config.processes_limit, self.processes_limit);
         limit(&mut config.disk_limit_bytes, self.disk_limit_bytes);
         limit(&mut config.file_limit_bytes, self.file_limit_bytes);
-        if let Some(bound) = self.cache_limit_bytes {
-            config.cache_limit_bytes = bound.with(Some(config.cache_limit_bytes));
-        }
+        config.cache_limit_bytes = most(true, config.cache_limit_bytes, self.cache_limit_bytes);
 
         let off = |own: &mut bool, off: Option<Off>| {
             *own = off.map_or(*own, |off| off.with(*own));
@@ -183,11 +179,9 @@ impl SiteRules {
     /// Returns the stricter of these settings and the rules, on a host with this many processors.
     pub(super) fn strictest(&self, rules: OwnerRules, cores: u32) -> OwnerRules {
         let bounds = &self.owner;
-        let active = rules.slots_when_active;
-        let evict = rules.evict_after;
         OwnerRules {
-            slots_when_active: most(Some(active), bounds.slots_when_active).unwrap_or(active),
-            evict_after: bounds.evict_after.map_or(evict, |bound| bound.with(evict)),
+            slots_when_active: most(true, rules.slots_when_active, bounds.slots_when_active),
+            evict_after: capped(rules.evict_after, bounds.evict_after),
             hours: match &bounds.hours {
                 Some(hours) => rules.hours.within(hours),
                 None => rules.hours.clone(),
@@ -224,24 +218,28 @@ fn with<R: Clone, B>(own: &R, bounds: Option<&B>, bound: impl FnOnce(&B, &R) -> 
     bounds.map_or_else(|| own.clone(), |bounds| bound(bounds, own))
 }
 
-/// Bounds a value from above; `own` is `None` where the owner does not heed the rule.
-fn most<T: PartialOrd + Copy>(own: Option<T>, bound: Option<AtMost<T>>) -> Option<T> {
-    bound.map(|bound| bound.with(own)).or(own)
+/// Bounds a value from above. The bound itself holds where the owner does not heed the rule.
+fn most<T: PartialOrd + Copy>(heed: bool, own: T, bound: Option<AtMost<T>>) -> T {
+    bound.map_or(own, |bound| bound.with(heed.then_some(own)))
 }
 
-/// Bounds a value from below; `own` is `None` where the owner does not heed the rule.
-fn least<T: PartialOrd + Copy>(own: Option<T>, bound: Option<AtLeast<T>>) -> Option<T> {
-    bound.map(|bound| bound.with(own)).or(own)
+/// Bounds a value from below. The bound itself holds where the owner does not heed the rule.
+fn least<T: PartialOrd + Copy>(heed: bool, own: T, bound: Option<AtLeast<T>>) -> T {
+    bound.map_or(own, |bound| bound.with(heed.then_some(own)))
+}
+
+/// Bounds a value from above of which none (0) means that there is no limit.
+fn capped<T: PartialOrd + Copy + Default>(own: T, bound: Option<Cap<T>>) -> T {
+    bound.map_or(own, |bound| bound.with(own))
 }
 
 impl InputBounds {
     fn bound(&self, own: &InputRule) -> InputRule {
-        let idle = least(own.heed.then_some(own.idle), self.idle);
-        let resume = least(own.heed.then_some(own.resume), self.resume).unwrap_or(own.resume);
+        let resume = least(own.heed, own.resume, self.resume);
         InputRule {
             heed: true,
             // Before the first task nobody waits for less than before a frozen one goes on.
-            idle: idle.unwrap_or(own.idle).max(resume),
+            idle: least(own.heed, own.idle, self.idle).max(resume),
             resume,
         }
     }
@@ -253,72 +251,54 @@ impl LoadBounds {
             Whole::Processor => load,
             Whole::Host => load * f64::from(cores.max(1)),
         };
-        let heeded = |load: f64| own.heed.then_some(processors(load));
-        let busy_above = most(heeded(own.busy_above), self.busy_above);
-        let busy_above = busy_above.unwrap_or(processors(own.busy_above));
-        let free_below = most(heeded(own.free_below), self.free_below);
-        let free_below = free_below.unwrap_or(processors(own.free_below));
+        let busy_above = most(own.heed, processors(own.busy_above), self.busy_above);
+        let free_below = most(own.heed, processors(own.free_below), self.free_below);
 
-        let busy_after = most(own.heed.then_some(own.busy_after), self.busy_after);
-        let free_after = least(own.heed.then_some(own.free_after), self.free_after);
         LoadRule {
             heed: true,
             of: Whole::Processor,
             busy_above,
-            busy_after: busy_after.unwrap_or(own.busy_after),
+            busy_after: most(own.heed, own.busy_after, self.busy_after),
             free_below: free_below.min(busy_above),
-            free_after: free_after.unwrap_or(own.free_after),
+            free_after: least(own.heed, own.free_after, self.free_after),
         }
     }
 }
 
 impl MemoryBounds {
     fn bound(&self, own: &MemoryRule) -> MemoryRule {
-        let heeded = |value: f64| own.heed.then_some(value);
-        let available_below =
-            least(heeded(own.available_below), self.available_below).unwrap_or(own.available_below);
-        let available_above =
-            least(heeded(own.available_above), self.available_above).unwrap_or(own.available_above);
+        let available_below = least(own.heed, own.available_below, self.available_below);
+        let available_above = least(own.heed, own.available_above, self.available_above);
+        let pressure_above = most(own.heed, own.pressure_above, self.pressure_above);
+        let pressure_below = most(own.heed, own.pressure_below, self.pressure_below);
 
-        let pressure_above =
-            most(heeded(own.pressure_above), self.pressure_above).unwrap_or(own.pressure_above);
-        let pressure_below =
-            most(heeded(own.pressure_below), self.pressure_below).unwrap_or(own.pressure_below);
-
-        let free_after = least(own.heed.then_some(own.free_after), self.free_after);
-        let evict_after = own.evict_after;
         MemoryRule {
             heed: true,
             available_below,
             available_above: available_above.max(available_below),
             pressure_above,
             pressure_below: pressure_below.min(pressure_above),
-            free_after: free_after.unwrap_or(own.free_after),
-            evict_after: self
-                .evict_after
-                .map_or(evict_after, |bound| bound.with(evict_after)),
+            free_after: least(own.heed, own.free_after, self.free_after),
+            evict_after: capped(own.evict_after, self.evict_after),
         }
     }
 }
 
 impl BatteryBounds {
     fn bound(&self, own: &BatteryRule) -> BatteryRule {
-        let charge_above = least(own.heed.then_some(own.charge_above), self.charge_above);
-        let resume_after = least(own.heed.then_some(own.resume_after), self.resume_after);
         BatteryRule {
             heed: true,
-            charge_above: charge_above.unwrap_or(own.charge_above),
-            resume_after: resume_after.unwrap_or(own.resume_after),
+            charge_above: least(own.heed, own.charge_above, self.charge_above),
+            resume_after: least(own.heed, own.resume_after, self.resume_after),
         }
     }
 }
 
 impl ProgramsBounds {
     fn bound(&self, own: &ProgramsRule) -> ProgramsRule {
-        let resume_after = least(own.heed.then_some(own.resume_after), self.resume_after);
         ProgramsRule {
             heed: true,
-            resume_after: resume_after.unwrap_or(own.resume_after),
+            resume_after: least(own.heed, own.resume_after, self.resume_after),
         }
     }
 }
