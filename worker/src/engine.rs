@@ -116,20 +116,17 @@ impl Engine {
     ) -> Self {
         let mut machine = Machine::new(slots, grace, patience, ended);
         machine.be_heard(false);
-        let saved = BTreeMap::new();
-        let backlog = Vec::new();
-        let actions = Vec::new();
 
         Self {
             machine,
             laws,
-            saved,
+            saved: BTreeMap::new(),
             unheard: UnheardReturns::default(),
-            backlog,
+            backlog: Vec::new(),
             greeted: BTreeSet::new(),
             connected: false,
             weighs_for_master: false,
-            actions,
+            actions: Vec::new(),
         }
     }
 
@@ -231,16 +228,9 @@ impl Engine {
                 self.connected = true;
                 self.machine.be_heard(true);
                 // The last report over the connection before may not have arrived.
-                let saved = self
-                    .saved
-                    .iter()
-                    .map(|(id, (sequence, saving))| (*id, *sequence, saving.clone()));
-                out.extend(saved.map(|(attempt, sequence, saving)| {
-                    EngineOutput::Say(ToMaster::Checkpoint {
-                        attempt,
-                        sequence,
-                        saving,
-                    })
+                let saved = self.saved.iter();
+                out.extend(saved.map(|(id, (sequence, saving))| {
+                    say_checkpoint(*id, *sequence, saving.clone())
                 }));
                 self.unheard.connects();
             }
@@ -368,11 +358,7 @@ impl Engine {
                 Action::Forget(attempts) => out.push(EngineOutput::Forget(attempts)),
                 Action::Saving(attempt, sequence, saving) => {
                     self.saved.insert(attempt, (sequence, saving.clone()));
-                    out.push(EngineOutput::Say(ToMaster::Checkpoint {
-                        attempt,
-                        sequence,
-                        saving,
-                    }));
+                    out.push(say_checkpoint(attempt, sequence, saving));
                 }
                 Action::Return(attempts, why) => {
                     out.push(EngineOutput::Say(ToMaster::Returned { attempts, why }));
@@ -419,6 +405,15 @@ impl Engine {
         }
         out.push(EngineOutput::Keep(completion));
     }
+}
+
+/// Tells the master how the saving of an attempt's state went.
+fn say_checkpoint(attempt: AttemptId, sequence: u32, saving: Saving) -> EngineOutput {
+    EngineOutput::Say(ToMaster::Checkpoint {
+        attempt,
+        sequence,
+        saving,
+    })
 }
 
 /// Cuts a list of held attempts to what a message takes.

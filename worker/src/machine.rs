@@ -358,14 +358,6 @@ impl Machine {
 
     /// Returns every attempt that it holds, as heartbeats list it.
     pub(crate) fn held(&self, now: Time) -> Vec<HeldAttempt> {
-        let bare = |attempt, phase| HeldAttempt {
-            attempt,
-            phase,
-            ran: Span::ZERO,
-            frozen_for: Span::ZERO,
-            progress: None,
-        };
-
         let running = self
             .running
             .keys()
@@ -449,16 +441,7 @@ impl Machine {
 
     fn held_of(&self, now: Time, attempt: AttemptId) -> Option<HeldAttempt> {
         if self.ready.iter().any(|(id, _)| *id == attempt) {
-            let phase = self.phase_when_ready(&attempt);
-            let ran = Span::ZERO;
-            let frozen_for = Span::ZERO;
-            return Some(HeldAttempt {
-                attempt,
-                phase,
-                ran,
-                frozen_for,
-                progress: None,
-            });
+            return Some(bare(attempt, self.phase_when_ready(&attempt)));
         }
 
         let progress = self.progress.get(&attempt).copied();
@@ -506,12 +489,7 @@ impl Machine {
             if full {
                 back.push(id);
             } else if assignment.work == Errand::Noop {
-                self.end(
-                    id,
-                    AttemptEnding::bare(Outcome::Succeeded),
-                    (Span::ZERO, Span::ZERO),
-                    actions,
-                );
+                self.end_unstarted(id, AttemptEnding::bare(Outcome::Succeeded), actions);
             } else {
                 self.reports
                     .extend(assignment.report_every.map(|every| (id, every)));
@@ -730,7 +708,7 @@ impl Machine {
         } else if let Some(run) = self.collecting.remove(&id) {
             self.on_collected(now, id, &run, *ending, actions);
         } else if self.staging.remove(&id).is_some() {
-            self.end(id, *ending, (Span::ZERO, Span::ZERO), actions);
+            self.end_unstarted(id, *ending, actions);
         }
     }
 
@@ -758,6 +736,10 @@ impl Machine {
         }
 
         self.end(id, ending, (run.ran(now), run.suspended(now)), actions);
+    }
+
+    fn end_unstarted(&mut self, id: AttemptId, ending: AttemptEnding, actions: &mut Vec<Action>) {
+        self.end(id, ending, (Span::ZERO, Span::ZERO), actions);
     }
 
     fn end(
@@ -797,27 +779,18 @@ impl Machine {
     fn on_stop(&mut self, now: Time, id: AttemptId, actions: &mut Vec<Action>) {
         self.reports.remove(&id);
         if let Some(run) = self.running.get_mut(&id) {
-            if run.verdict == EndCause::Open {
+            if run.is_open() {
                 run.verdict = EndCause::Stopped;
                 ask_to_end(run, id, now + self.grace, actions);
             }
         } else if self.take_unstarted(id, actions) {
-            self.end(
-                id,
-                AttemptEnding::bare(Outcome::Stopped),
-                (Span::ZERO, Span::ZERO),
-                actions,
-            );
+            self.end_unstarted(id, AttemptEnding::bare(Outcome::Stopped), actions);
         }
     }
 
     /// As [`Self::on_stop`], with a checkpoint once the command has ended.
     fn on_yield(&mut self, now: Time, id: AttemptId, actions: &mut Vec<Action>) {
-        if self
-            .running
-            .get(&id)
-            .is_some_and(|run| run.verdict == EndCause::Open)
-        {
+        if self.running.get(&id).is_some_and(RunningCommand::is_open) {
             actions.push(Action::Save(id));
         }
         self.on_stop(now, id, actions);
@@ -826,11 +799,7 @@ impl Machine {
     /// Holds an attempt whose slot the master wants for another, or releases it. Only a running
     /// attempt can be held.
     fn on_hold(&mut self, now: Time, id: AttemptId, held: bool) {
-        if let Some(run) = self
-            .running
-            .get_mut(&id)
-            .filter(|run| run.verdict == EndCause::Open)
-        {
+        if let Some(run) = self.running.get_mut(&id).filter(|run| run.is_open()) {
             run.hold(now, held);
             self.unreported.insert(id);
             self.report_at.get_or_insert(now + REPORT_DELAY);
@@ -964,6 +933,17 @@ impl Machine {
         if !held.is_empty() {
             actions.push(Action::Report(held));
         }
+    }
+}
+
+/// Returns the entry of an attempt whose command does not run: bare of times.
+fn bare(attempt: AttemptId, phase: Phase) -> HeldAttempt {
+    HeldAttempt {
+        attempt,
+        phase,
+        ran: Span::ZERO,
+        frozen_for: Span::ZERO,
+        progress: None,
     }
 }
 

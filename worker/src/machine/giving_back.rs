@@ -68,7 +68,7 @@ impl Machine {
                 Some(patience) => run.yields_for(now).is_some_and(|span| span >= patience),
                 None => run.frozen(),
             };
-            if due && run.verdict == EndCause::Open {
+            if due && run.is_open() {
                 let cause = EndCause::Returned(why);
                 save_and_end((*id, run), cause, now + self.grace, actions);
             }
@@ -105,7 +105,7 @@ impl Machine {
         self.give_back(actions);
         let kill_at = now + self.grace.min(CLOSING);
         for (id, run) in &mut self.running {
-            if run.verdict == EndCause::Open {
+            if run.is_open() {
                 let cause = EndCause::Returned(BackReason::Shutdown);
                 save_and_end((*id, run), cause, kill_at, actions);
             } else {

@@ -44,18 +44,14 @@ pub(super) struct RunningCommand {
 impl RunningCommand {
     /// Makes the run of a command that starts now.
     pub(super) fn started(now: Time, number: u64, limit: Option<Span>) -> Self {
-        let ran = Span::ZERO;
-        let suspended = Span::ZERO;
-        let frozen = false;
-        let held = false;
         Self {
             number,
             limit,
-            ran,
-            suspended,
+            ran: Span::ZERO,
+            suspended: Span::ZERO,
             since: Some(now),
-            frozen,
-            held,
+            frozen: false,
+            held: false,
             released: now,
             verdict: EndCause::Open,
             kill_at: None,
@@ -78,6 +74,11 @@ impl RunningCommand {
         } else {
             self.suspended
         }
+    }
+
+    /// Whether it ends by itself: neither master nor worker has asked it to end.
+    pub(super) fn is_open(&self) -> bool {
+        self.verdict == EndCause::Open
     }
 
     /// Whether it is suspended.
@@ -142,20 +143,19 @@ impl RunningCommand {
     /// Returns its limit, if it has run that long and no verdict was given before.
     pub(super) fn overrun(&self, now: Time) -> Option<Span> {
         self.limit
-            .filter(|limit| self.verdict == EndCause::Open && self.ran(now) >= *limit)
+            .filter(|limit| self.is_open() && self.ran(now) >= *limit)
     }
 
     /// Returns the next time at which it must be acted on, if it goes on as it is and may be frozen
     /// for the owner for no longer than `patience`.
     pub(super) fn next_wakeup(&self, patience: Option<Span>) -> Option<Time> {
-        let open = self.verdict == EndCause::Open;
         let left = self.limit.filter(|_| !self.frozen);
         let left = left.map(|limit| Span(limit.0.saturating_sub(self.ran.0)));
         let overrun = left.zip(self.since).map(|(left, since)| since + left);
 
         let yields = patience.zip(self.yields_since());
         let evicted = yields.map(|(patience, since)| since + patience);
-        let ends = overrun.or(evicted).filter(|_| open);
+        let ends = overrun.or(evicted).filter(|_| self.is_open());
         [self.kill_at, ends].into_iter().flatten().min()
     }
 }

@@ -45,7 +45,7 @@ impl Machine {
         let open = self
             .running
             .iter()
-            .filter(|(_, run)| run.frozen() && run.verdict == EndCause::Open);
+            .filter(|(_, run)| run.frozen() && run.is_open());
         let waits: BTreeSet<AttemptId> = open.map(|(id, _)| *id).collect();
         actions.extend(waits.iter().map(|id| Action::Measure(*id)));
         self.weighing = Some(Weighing {
@@ -78,7 +78,7 @@ impl Machine {
         let mut ended = Vec::new();
         for (id, bytes) in weighing.held.iter().filter(|(_, held)| **held > most) {
             if let Some(run) = self.running.get_mut(id)
-                && run.verdict == EndCause::Open
+                && run.is_open()
             {
                 let cause = EndCause::HeldTooMuch(*bytes);
                 save_and_end((*id, run), cause, now + self.grace, actions);
@@ -88,7 +88,7 @@ impl Machine {
 
         let others = self.running.iter();
         let mut rest = others
-            .filter(|(_, run)| run.frozen() && run.verdict == EndCause::Open)
+            .filter(|(_, run)| run.frozen() && run.is_open())
             .map(|(id, _)| weighing.held.get(id));
         let left = rest.try_fold(0_u64, |sum, held| Some(sum.saturating_add(*held?)));
 
@@ -108,7 +108,7 @@ impl Machine {
         actions: &mut Vec<Action>,
     ) {
         for (id, run) in &mut self.running {
-            if run.frozen() && run.verdict == EndCause::Open {
+            if run.frozen() && run.is_open() {
                 let cause = EndCause::Weighed(held.get(id).copied());
                 save_and_end((*id, run), cause, now + self.grace, actions);
             }
