@@ -20,7 +20,7 @@ use common::{BlobRef, token};
 use crate::channel::{Channel, FrameReceiver, FrameSender};
 use crate::endpoint::Connection;
 use crate::error::LinkError;
-use crate::files::{self, free_bytes, sync_dir, sync_file};
+use crate::files::{self, free_bytes, sync_dir, sync_file, unless_gone};
 pub(crate) use fetch::WITHDRAWN;
 pub use fetch::{Fetching, SendPace, serve_host};
 pub use pieces::{ContentSource, FilePieces};
@@ -182,11 +182,8 @@ impl BlobStore {
     /// # Errors
     /// If it is there and cannot be read: that says nothing of its bytes.
     pub fn verify(&self, blob: &BlobRef) -> io::Result<bool> {
-        match hash_of(&self.path_of(&blob.hash)) {
-            Ok(found) => Ok(found == *blob),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
-        }
+        let found = unless_gone(hash_of(&self.path_of(&blob.hash)))?;
+        Ok(found.is_some_and(|found| found == *blob))
     }
 
     /// Puts a blob that is not what its name says aside, into the directory `damaged`: then it is
@@ -197,10 +194,8 @@ impl BlobStore {
     pub fn set_aside(&self, hash: &BlobHash) -> io::Result<()> {
         let damaged = self.root.join("damaged");
         fs::create_dir_all(&damaged)?;
-        match fs::rename(self.path_of(hash), damaged.join(hash.to_string())) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
-            _ => Ok(()),
-        }
+        let aside = damaged.join(hash.to_string());
+        unless_gone(fs::rename(self.path_of(hash), aside)).map(drop)
     }
 
     /// Returns the time at which somebody last brought the blob in, or counted on it; `None` if it

@@ -36,9 +36,17 @@ pub fn exposed(path: &Path, secret: &str) -> Option<String> {
 /// # Errors
 /// If it is there and cannot be removed.
 pub fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
+    unless_gone(fs::remove_file(path)).map(drop)
+}
+
+/// Makes `None` of the failure of an operation on a file that is not there.
+///
+/// # Errors
+/// If it failed for another reason.
+pub fn unless_gone<T>(done: io::Result<T>) -> io::Result<Option<T>> {
+    match done {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        done => done.map(Some),
     }
 }
 

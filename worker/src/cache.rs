@@ -20,6 +20,7 @@ use common::content::BlobHash;
 use common::manifest::{MAX_TREE_LIST, Manifest};
 use common::units::Bytes;
 use common::wire::peer::LEAST_SHARED;
+use link::files::unless_gone;
 use link::{BlobStore, Connection, LinkError};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -371,6 +372,7 @@ impl Pinned {
     /// If the content cannot be read.
     pub(crate) fn is_whole(&self) -> io::Result<bool> {
         let path = self.path();
+        // What is gone another attempt has found damaged, and removed.
         let Some(meta) = unless_gone(fs::metadata(&path))? else {
             return Ok(false);
         };
@@ -421,14 +423,6 @@ impl Pinned {
             self.discard();
         }
         Ok(whole)
-    }
-}
-
-/// Makes `None` of content that is not there: another attempt has found it damaged and removed it.
-fn unless_gone<T>(found: io::Result<T>) -> io::Result<Option<T>> {
-    match found {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        found => found.map(Some),
     }
 }
 

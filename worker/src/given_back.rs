@@ -5,13 +5,14 @@
 //! kept here.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use common::attempt::{HeldAttempt, Phase, Spent};
 use common::wire::worker::ToMaster;
 use common::{AttemptId, Span};
+
+use crate::json_file;
 
 /// The file in the worker's directory.
 const FILE: &str = "given-back.json";
@@ -131,11 +132,8 @@ impl GivenBackFile {
     /// Takes what an earlier run left. The file goes: it must not outlive what it says, and a worker
     /// that ends in order writes it anew.
     pub(crate) fn take(&self) -> Vec<Spent> {
-        let read = match fs::read(&self.0) {
-            Ok(text) => serde_json::from_slice(&text).map_err(io::Error::other),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
-            Err(error) => Err(error),
-        };
+        let read = json_file::read(&self.0).transpose();
+        let Some(read) = read else { return Vec::new() };
         let left = read.unwrap_or_else(|error| {
             tracing::warn!(%error, path = %self.0.display(), "it is not known what was given back: the master counts it as lost");
             Vec::new()
@@ -162,6 +160,8 @@ impl GivenBackFile {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::machine::tests::id;
 

@@ -33,6 +33,7 @@ pub mod engine;
 mod error;
 mod facts;
 mod given_back;
+mod json_file;
 mod lock;
 mod machine;
 pub mod os;

@@ -11,7 +11,7 @@ mod kept;
 #[cfg(test)]
 mod tests;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use common::BlobRef;
@@ -307,9 +307,4 @@ impl TakenPrograms {
             events: self.events.clone(),
         }
     }
-}
-
-/// Returns the path of the program with this content.
-fn path_of(dir: &Path, hash: &BlobHash) -> PathBuf {
-    dir.join(hash.to_string())
 }

@@ -15,6 +15,7 @@ use std::time::{Duration, SystemTime};
 
 use common::content::BlobHash;
 use common::manifest::{ListedFile, ListedLink, Manifest};
+use link::files::unless_gone;
 use walkdir::WalkDir;
 
 use crate::blocking::behind;
@@ -116,11 +117,8 @@ impl Trees {
         let made = fill(&part, manifest, parts);
         if !matches!(made, Ok(true)) {
             os::remove_tree(&part)?;
-            return match made {
-                // Another attempt has found a part damaged and removed it.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-                made => made.map(|_| None),
-            };
+            // A part that is gone another attempt has found damaged, and removed.
+            return unless_gone(made).map(|_| None);
         }
 
         let path = self.root.join(format!("{hash}.{number}"));

@@ -46,10 +46,7 @@ impl Listener {
     pub(super) fn bind(dir: &Path) -> io::Result<Self> {
         let path = dir.join(SOCKET);
         let (short, _open) = short(dir)?;
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        link::files::remove(&path)?;
 
         let socket = UnixListener::bind(short)?;
         fs::set_permissions(&path, Permissions::from_mode(0o600))?;

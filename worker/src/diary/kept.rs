@@ -3,12 +3,13 @@
 //! the PC. A file that cannot be read is begun anew.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use common::Time;
 
 use super::Diary;
+use crate::json_file;
 
 /// The file in the worker's directory.
 const FILE: &str = "today.json";
@@ -25,20 +26,11 @@ impl DiaryFile {
 
     /// Reads what an earlier run left, which ran until `alive` at least.
     pub(crate) fn read(&self, alive: Time) -> Diary {
-        let text = match fs::read(&self.0) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Diary::default(),
-            Err(error) => return self.anew(&error),
-        };
-        match serde_json::from_slice::<Diary>(&text) {
-            Ok(diary) => diary.resumed(alive),
-            Err(error) => self.anew(&error),
-        }
-    }
-
-    fn anew(&self, error: &dyn std::error::Error) -> Diary {
-        tracing::warn!(%error, path = %self.0.display(), "today's use is counted anew");
-        Diary::default()
+        let kept = json_file::read::<Diary>(&self.0).unwrap_or_else(|error| {
+            tracing::warn!(%error, path = %self.0.display(), "today's use is counted anew");
+            None
+        });
+        kept.map_or_else(Diary::default, |diary| diary.resumed(alive))
     }
 
     /// Replaces the content of the file.

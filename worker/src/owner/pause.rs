@@ -50,11 +50,8 @@ pub fn pause(dir: &Path, until: Option<Timestamp>) -> io::Result<()> {
 /// # Errors
 /// If the file cannot be removed.
 pub fn resume(dir: &Path) -> io::Result<bool> {
-    match fs::remove_file(dir.join(PAUSE_FILE)) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
+    let removed = link::files::unless_gone(fs::remove_file(dir.join(PAUSE_FILE)))?;
+    Ok(removed.is_some())
 }
 
 /// Returns the pause that a switch holds, if it is in force at `now`.

@@ -41,20 +41,14 @@ pub(crate) struct UnsentIntervals {
 impl UnsentIntervals {
     /// Opens or creates the file. Damaged entries, and everything after them, are left out.
     pub(crate) fn open(path: &Path, limit: usize) -> io::Result<Self> {
-        let bytes = match fs::read(path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(error),
-        };
-
+        let bytes = link::files::unless_gone(fs::read(path))?.unwrap_or_default();
         let file = OpenOptions::new().append(true).create(true).open(path)?;
-        let pending = VecDeque::new();
         let mut kept = Self {
             path: path.to_owned(),
             file,
             bytes: 0,
             limit,
-            pending,
+            pending: VecDeque::new(),
             next: 1,
             until: Time(0),
         };
@@ -164,31 +158,22 @@ impl UnsentIntervals {
     /// Writes the pending intervals, and nothing else, into a new file.
     fn rewrite(&mut self) -> io::Result<()> {
         let mut bytes = Vec::new();
-        let append = |entry: &KeptLine, bytes: &mut Vec<u8>| {
-            journal::append(entry, bytes).map_err(io::Error::other)
+        let mut append =
+            |entry: &KeptLine| journal::append(entry, &mut bytes).map_err(io::Error::other);
+        let base = KeptLine::Base {
+            next: self.next,
+            until: self.until,
         };
-        append(
-            &KeptLine::Base {
-                next: self.next,
-                until: self.until,
-            },
-            &mut bytes,
-        )?;
+        append(&base)?;
 
         let mut until = Time(0);
         for (number, stretch) in &self.pending {
-            append(&KeptLine::Stretch(*number, stretch.clone()), &mut bytes)?;
+            append(&KeptLine::Stretch(*number, stretch.clone()))?;
             until = stretch.end;
         }
 
         if until != self.until {
-            append(
-                &KeptLine::Base {
-                    next: self.next,
-                    until: self.until,
-                },
-                &mut bytes,
-            )?;
+            append(&base)?;
         }
 
         let new = self.path.with_extension("new");

@@ -2,7 +2,6 @@
 //! whole and synced. One that cannot be read is begun anew: the owner's own settings hold, and the
 //! master sends its own again.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,6 +10,8 @@ use common::Time;
 use common::site::{SiteAnswer, SiteChange, SiteRefusal, SiteSettings, SiteText};
 use common::time::iso;
 use serde::{Deserialize, Serialize};
+
+use crate::json_file;
 
 /// The file in the worker's directory.
 const FILE: &str = "site.json";
@@ -155,16 +156,11 @@ impl SiteFile {
 
     /// Reads what an earlier run kept.
     pub(super) fn read(&self) -> KeptSite {
-        let anew = |error: &dyn std::error::Error| {
+        let kept = json_file::read(&self.path).unwrap_or_else(|error| {
             tracing::warn!(%error, path = %self.path.display(), "settings from the master are unknown until it says them again");
-            KeptSite::default()
-        };
-        let text = match fs::read(&self.path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return KeptSite::default(),
-            Err(error) => return anew(&error),
-        };
-        serde_json::from_slice(&text).unwrap_or_else(|error| anew(&error))
+            None
+        });
+        kept.unwrap_or_default()
     }
 
     /// Replaces the content of the file, unless a newer one is there already. May wait for a disk.

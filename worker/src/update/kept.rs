@@ -10,8 +10,9 @@ use common::content::BlobHash;
 use common::update::UpdateStatement;
 use link::content::hash_file;
 
-use super::{TakenPrograms, path_of};
+use super::TakenPrograms;
 use crate::blocking::off;
+use crate::json_file;
 
 /// The directory, below the worker's.
 const DIR: &str = "program";
@@ -31,21 +32,11 @@ impl ProgramDir {
     /// Reads the [`TakenPrograms`]. A file that cannot be read is begun anew: then the installed program runs.
     pub(crate) fn read(&self) -> TakenPrograms {
         let path = self.0.join(FILE);
-        let text = match fs::read(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return TakenPrograms::default();
-            }
-            Err(error) => {
-                tracing::warn!(%error, path = %path.display(), "the installed program runs");
-                return TakenPrograms::default();
-            }
-        };
-
-        serde_json::from_slice(&text).unwrap_or_else(|error| {
+        let kept = json_file::read(&path).unwrap_or_else(|error| {
             tracing::warn!(%error, path = %path.display(), "the installed program runs");
-            TakenPrograms::default()
-        })
+            None
+        });
+        kept.unwrap_or_default()
     }
 
     /// Replaces the file as a whole, durably.
@@ -68,7 +59,7 @@ impl ProgramDir {
 
     /// Returns the path of the program with this content.
     pub(crate) fn path_of(&self, hash: &BlobHash) -> PathBuf {
-        path_of(&self.0, hash)
+        self.0.join(hash.to_string())
     }
 
     /// Whether the program with this content is here, whole.

@@ -9,6 +9,7 @@ use common::BlobRef;
 use common::checkpoint::{MAX_MANIFEST, Saved};
 use common::manifest::{ListedFile, Manifest};
 use common::units::Bytes;
+use link::files::unless_gone;
 
 use super::Bounds;
 use crate::blocking::{off, yielding};
@@ -102,12 +103,10 @@ async fn fetch(
 
 fn read(list: &Pinned, expected: BlobRef) -> Result<Manifest, NotRestored> {
     let damaged = || NotRestored::Damaged("its list of files is damaged".to_owned());
-    let bytes = match std::fs::read(list.path()) {
-        Ok(bytes) => bytes,
+    let bytes = unless_gone(std::fs::read(list.path()))
+        .map_err(|error| format!("its list of files cannot be read: {error}"))?
         // Another attempt has found it damaged and removed it.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(damaged()),
-        Err(error) => return Err(format!("its list of files cannot be read: {error}").into()),
-    };
+        .ok_or_else(damaged)?;
 
     if link::content::hash_bytes(&bytes) != expected {
         list.discard();
