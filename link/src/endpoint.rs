@@ -12,7 +12,7 @@ use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{Endpoint, EndpointConfig, VarInt};
 
 use crate::channel::Channel;
-use crate::error::{LinkError, OFFERS_NOTHING, spread_of};
+use crate::error::{LinkError, OFFERS_NOTHING, bad_identity, spread_of};
 use crate::farewell::{Farewell, ResetTokens};
 use crate::identity::{Identity, key_hash};
 use crate::networks::Network;
@@ -247,9 +247,7 @@ impl<'a> Caller<'a> {
         tls: rustls::ClientConfig,
         keep_alive: KeepAlive,
     ) -> Result<Self, LinkError> {
-        let crypto =
-            QuicClientConfig::try_from(tls).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
-
+        let crypto = QuicClientConfig::try_from(tls).map_err(bad_identity)?;
         Ok(Self {
             master,
             wanted: tls::wanted_name(ca_key_hash),
@@ -447,8 +445,7 @@ impl Connection {
     /// # Errors
     /// If the connection is gone.
     pub async fn open(&self, what: &Open) -> Result<Channel, LinkError> {
-        let (tx, rx) = self.quic.open_bi().await?;
-        let mut channel = Channel::new(tx, rx);
+        let mut channel = self.open_bare().await?;
         channel.tx.send(what).await?;
         Ok(channel)
     }

@@ -13,8 +13,8 @@ use common::{Incarnation, Time};
 use rcgen::KeyPair;
 
 use crate::channel::Channel;
-use crate::endpoint::{Caller, Carrier, Connection, Purpose};
-use crate::error::LinkError;
+use crate::endpoint::{Caller, Carrier, Purpose};
+use crate::error::{LinkError, bad_identity};
 use crate::files;
 use crate::identity::{
     Identity, JOINING_KEY, LinkInfo, kept_key, key_hash, public_key_hash, signing_request,
@@ -39,9 +39,7 @@ impl JoiningKey {
     /// # Errors
     /// If this machine cannot.
     pub fn make() -> Result<Self, LinkError> {
-        let key = KeyPair::generate();
-        key.map(Self)
-            .map_err(|e| LinkError::BadIdentity(e.to_string()))
+        KeyPair::generate().map(Self).map_err(bad_identity)
     }
 
     /// Reads the key of an earlier try from `dir`, or makes one and writes it there. It is removed once an
@@ -77,7 +75,7 @@ pub async fn enrol_as(
     name: &str,
     wanted: WantedRole,
 ) -> Result<Identity, LinkError> {
-    let csr = signing_request(key).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
+    let csr = signing_request(key)?;
     let request = Enrol {
         versions: Versions::ours(),
         token: token.id,
@@ -99,9 +97,7 @@ pub async fn enrol_as(
         EnrolReply::Refused(refusal) => Err(refusal.into()),
         EnrolReply::Here { .. }
         | EnrolReply::StandsBy { .. }
-        | EnrolReply::EnrolledWithKey { .. } => Err(LinkError::Protocol(
-            "an answer to another question".to_owned(),
-        )),
+        | EnrolReply::EnrolledWithKey { .. } => Err(LinkError::other_answer()),
         EnrolReply::Enrolled {
             certificate,
             ca,
@@ -342,7 +338,11 @@ impl IdentityRequest {
         let connection = Caller::new(master, &self.ca_key_hash, tls, KeepAlive::PATIENT)?
             .connect_by(way)
             .await?;
-        ask(connection).await
+
+        let mut channel = connection.open_bare().await?;
+        let probe = probe_on(&mut channel).await;
+        connection.close("that was all").await;
+        probe
     }
 
     /// Asks the other masters than the one at the address `here`, which has the incarnation `than` and is reached by this
@@ -362,13 +362,6 @@ impl IdentityRequest {
         }
         None
     }
-}
-
-async fn ask(connection: Connection) -> Result<Probe, LinkError> {
-    let mut channel = connection.open_bare().await?;
-    let probe = probe_on(&mut channel).await;
-    connection.close("that was all").await;
-    probe
 }
 
 /// Asks on a stream on which a master enrols joiners who it is, as [`probe`] does. Its core answers that, and only
@@ -392,38 +385,35 @@ pub async fn probe_on(channel: &mut Channel) -> Result<Probe, LinkError> {
     let reply = channel.rx.expect::<EnrolReply>().await?;
     let took = asked.elapsed();
     let heard = wall_clock();
-    match reply {
+    let (versions, now, incarnation, standby) = match reply {
         EnrolReply::Here {
             versions,
             now,
             incarnation,
-        } => Ok(Probe {
-            versions,
-            now,
-            took,
-            heard,
-            incarnation,
-            standby: None,
-        }),
+        } => (versions, now, incarnation, None),
         EnrolReply::StandsBy {
             versions,
             now,
             active,
             incarnation,
             trouble,
-        } => Ok(Probe {
-            versions,
-            now,
-            took,
-            heard,
-            incarnation,
-            standby: Some(Standby { active, trouble }),
-        }),
-        EnrolReply::Refused(refusal) => Err(refusal.into()),
-        EnrolReply::Enrolled { .. } | EnrolReply::EnrolledWithKey { .. } => Err(
-            LinkError::Protocol("an answer to another question".to_owned()),
-        ),
-    }
+        } => {
+            let standby = Standby { active, trouble };
+            (versions, now, incarnation, Some(standby))
+        }
+        EnrolReply::Refused(refusal) => return Err(refusal.into()),
+        EnrolReply::Enrolled { .. } | EnrolReply::EnrolledWithKey { .. } => {
+            return Err(LinkError::other_answer());
+        }
+    };
+    Ok(Probe {
+        versions,
+        now,
+        took,
+        heard,
+        incarnation,
+        standby,
+    })
 }
 
 #[cfg(test)]

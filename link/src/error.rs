@@ -143,6 +143,11 @@ impl LinkError {
         }
     }
 
+    /// Makes the error of an answer that fits another question.
+    pub(crate) fn other_answer() -> LinkError {
+        LinkError::Protocol("an answer to another question".to_owned())
+    }
+
     /// Whether a disk has no room for a file.
     pub fn is_full(&self) -> bool {
         matches!(self, LinkError::File { source, .. } if is_full(source))
@@ -165,6 +170,11 @@ impl LinkError {
             _ => false,
         }
     }
+}
+
+/// Makes the error of an identity, or of what is made of it, that is of no use.
+pub(crate) fn bad_identity(why: impl std::fmt::Display) -> LinkError {
+    LinkError::BadIdentity(why.to_string())
 }
 
 /// Whether an operation failed because a disk, or a user's quota on it, is full.

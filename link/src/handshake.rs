@@ -33,11 +33,14 @@ pub struct HandshakeFacts {
 /// Whether the peer has shown a master's certificate, and not a gateway's. What only masters may say to a
 /// worker is not believed of a gateway: another CA, or the key for new programs.
 pub fn is_master(connection: &Connection) -> bool {
-    let chain = connection
-        .peer_identity()
-        .and_then(|id| id.downcast::<Vec<CertificateDer<'static>>>().ok());
-    let shown = chain.as_deref().and_then(|chain| chain.first());
-    shown.is_some_and(|der| has_dns_name(der, MASTER_NAME))
+    shown_certificate(connection).is_some_and(|der| has_dns_name(&der, MASTER_NAME))
+}
+
+/// Returns the peer's certificate, if it has shown one.
+pub(crate) fn shown_certificate(connection: &Connection) -> Option<CertificateDer<'static>> {
+    let shown = connection.peer_identity()?;
+    let chain = shown.downcast::<Vec<CertificateDer<'static>>>().ok()?;
+    chain.first().cloned()
 }
 
 impl HandshakeFacts {
@@ -52,23 +55,16 @@ impl HandshakeFacts {
         let (alpn, wanted) = data.map_or((None, None), |data| (data.protocol, data.server_name));
         let purpose = alpn.and_then(|alpn| Purpose::of_alpn(&alpn));
         let purpose = purpose.ok_or_else(|| LinkError::Protocol("no ALPN of ours".to_owned()))?;
-        let chain = connection
-            .peer_identity()
-            .and_then(|id| id.downcast::<Vec<CertificateDer<'static>>>().ok());
 
-        let read = |der: &CertificateDer<'static>| {
-            let (name, key_hash) = read_certificate(der)?;
+        let read = |der: CertificateDer<'static>| {
+            let (name, key_hash) = read_certificate(&der)?;
             Ok::<_, LinkError>(Certificate {
                 name,
                 key_hash,
-                validity: Validity::of(der)?,
+                validity: Validity::of(&der)?,
             })
         };
-        let certificate = chain
-            .as_deref()
-            .and_then(|chain| chain.first())
-            .map(read)
-            .transpose()?;
+        let certificate = shown_certificate(connection).map(read).transpose()?;
 
         Ok(Self {
             purpose,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-use crate::error::LinkError;
+use crate::error::{LinkError, bad_identity};
 use crate::files;
 
 /// The file of a `JoiningKey`.
@@ -141,28 +141,20 @@ impl Identity {
     /// If a file cannot be written.
     pub fn save(&self, dir: &Path) -> Result<(), LinkError> {
         files::private_dir(dir).map_err(LinkError::file("cannot make", dir))?;
-        let write = |name: &str, bytes: &[u8]| {
-            files::write_whole(&dir.join(name), bytes, 0o600)
-                .map_err(LinkError::file("cannot write", dir.join(name)))
-        };
+        let write = |name: &str, bytes: &[u8]| write_file(&dir.join(name), bytes);
         write("key.der", self.key.secret_pkcs8_der())?;
         write("certificate.der", &self.certificate)?;
         write("ca.der", &self.ca)?;
 
         match &self.update_key {
             Some(key) => write(UPDATE_KEY, key.to_string().as_bytes())?,
-            None => {
-                let path = dir.join(UPDATE_KEY);
-                files::remove(&path).map_err(LinkError::file("cannot remove", &path))?;
-            }
+            None => remove_file(&dir.join(UPDATE_KEY))?,
         }
 
-        let link =
-            toml::to_string(&self.link).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
+        let link = toml::to_string(&self.link).map_err(bad_identity)?;
         write("link.toml", link.as_bytes())?;
 
-        let joining = dir.join(JOINING_KEY);
-        files::remove(&joining).map_err(LinkError::file("cannot remove", &joining))
+        remove_file(&dir.join(JOINING_KEY))
     }
 
     /// Returns another handle to the same identity.
@@ -226,11 +218,10 @@ impl FromStr for PeerName {
 /// # Errors
 /// If it is no certificate, or names nobody of deskgrid's.
 pub fn read_certificate(der: &[u8]) -> Result<(PeerName, [u8; 32]), LinkError> {
-    let bad = |why: &str| LinkError::BadIdentity(why.to_owned());
-    let (_, certificate) = X509Certificate::from_der(der).map_err(|_| bad("not a certificate"))?;
+    let certificate = parsed(der)?;
     let names = certificate
         .subject_alternative_name()
-        .map_err(|_| bad("broken names in the certificate"))?;
+        .map_err(|_| bad_identity("broken names in the certificate"))?;
     let uri = names
         .into_iter()
         .flat_map(|san| &san.value.general_names)
@@ -238,8 +229,9 @@ pub fn read_certificate(der: &[u8]) -> Result<(PeerName, [u8; 32]), LinkError> {
             GeneralName::URI(uri) => Some(*uri),
             _ => None,
         });
+
     Ok((
-        uri.ok_or_else(|| bad("the certificate names nobody"))?
+        uri.ok_or_else(|| bad_identity("the certificate names nobody"))?
             .parse()?,
         key_hash_of(&certificate),
     ))
@@ -262,8 +254,7 @@ pub(crate) fn has_dns_name(der: &[u8], wanted: &str) -> bool {
 /// # Errors
 /// If it is no certificate.
 pub fn signed_itself(der: &[u8]) -> Result<bool, LinkError> {
-    let (rest, parsed) = X509Certificate::from_der(der)
-        .map_err(|_| LinkError::BadIdentity("not a certificate".to_owned()))?;
+    let (rest, parsed) = parsed_with_rest(der)?;
     // What the signature does not cover has one right form: the same name of an algorithm again,
     // and whole bytes.
     let signed = parsed.tbs_certificate.as_ref();
@@ -272,6 +263,7 @@ pub fn signed_itself(der: &[u8]) -> Result<bool, LinkError> {
         .position(|part| part == signed)
         .and_then(|at| der.get(at + signed.len()..))
         .unwrap_or_default();
+
     let length = after.get(1).map_or(0, |length| 2 + usize::from(*length));
     let again = after
         .get(..length)
@@ -285,10 +277,8 @@ pub fn signed_itself(der: &[u8]) -> Result<bool, LinkError> {
 /// # Errors
 /// If it is no certificate.
 pub fn common_name(der: &[u8]) -> Result<Option<String>, LinkError> {
-    let parsed = X509Certificate::from_der(der)
-        .map_err(|_| LinkError::BadIdentity("not a certificate".to_owned()))?;
-    let name = parsed
-        .1
+    let certificate = parsed(der)?;
+    let name = certificate
         .subject()
         .iter_common_name()
         .next()
@@ -329,9 +319,8 @@ impl Validity {
     /// # Errors
     /// If it is no certificate.
     pub fn of(der: &[u8]) -> Result<Self, LinkError> {
-        let parsed = X509Certificate::from_der(der)
-            .map_err(|_| LinkError::BadIdentity("not a certificate".to_owned()))?;
-        let validity = parsed.1.validity();
+        let certificate = parsed(der)?;
+        let validity = certificate.validity();
         Ok(Self {
             from_s: validity.not_before.timestamp(),
             until_s: validity.not_after.timestamp(),
@@ -350,9 +339,7 @@ pub fn draw_run() -> Uuid {
 /// # Errors
 /// If it is no certificate.
 pub fn key_hash(der: &[u8]) -> Result<[u8; 32], LinkError> {
-    let parsed = X509Certificate::from_der(der)
-        .map_err(|_| LinkError::BadIdentity("not a certificate".to_owned()))?;
-    Ok(key_hash_of(&parsed.1))
+    Ok(key_hash_of(&parsed(der)?))
 }
 
 /// Returns the hash that [`key_hash`] gives for the certificate of this key.
@@ -367,16 +354,34 @@ pub(crate) fn kept_key(file: &Path) -> Result<rcgen::KeyPair, LinkError> {
         return Ok(key);
     }
 
-    let key = rcgen::KeyPair::generate().map_err(|e| LinkError::BadIdentity(e.to_string()))?;
-    files::write_whole(file, key.serialized_der(), 0o600)
-        .map_err(LinkError::file("cannot write", file))?;
+    let key = rcgen::KeyPair::generate().map_err(bad_identity)?;
+    write_file(file, key.serialized_der())?;
     Ok(key)
 }
 
 /// Makes a certificate signing request (DER) for this key.
-pub(crate) fn signing_request(key: &rcgen::KeyPair) -> Result<Vec<u8>, rcgen::Error> {
-    let request = rcgen::CertificateParams::default().serialize_request(key)?;
-    Ok(request.der().to_vec())
+pub(crate) fn signing_request(key: &rcgen::KeyPair) -> Result<Vec<u8>, LinkError> {
+    let request = rcgen::CertificateParams::default().serialize_request(key);
+    Ok(request.map_err(bad_identity)?.der().to_vec())
+}
+
+/// Writes a file of an identity, which only its own account may read.
+pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), LinkError> {
+    files::write_whole(path, bytes, 0o600).map_err(LinkError::file("cannot write", path))
+}
+
+/// Removes a file of an identity, if it is there.
+pub(crate) fn remove_file(path: &Path) -> Result<(), LinkError> {
+    files::remove(path).map_err(LinkError::file("cannot remove", path))
+}
+
+fn parsed(der: &[u8]) -> Result<X509Certificate<'_>, LinkError> {
+    Ok(parsed_with_rest(der)?.1)
+}
+
+/// Reads a certificate (DER), and returns the bytes after it as well.
+fn parsed_with_rest(der: &[u8]) -> Result<(&[u8], X509Certificate<'_>), LinkError> {
+    X509Certificate::from_der(der).map_err(|_| bad_identity("not a certificate"))
 }
 
 fn key_hash_of(certificate: &X509Certificate<'_>) -> [u8; 32] {

@@ -8,7 +8,7 @@ use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{Endpoint, EndpointConfig};
 
 use crate::endpoint::{bound, runtime, settings};
-use crate::error::LinkError;
+use crate::error::{LinkError, bad_identity};
 use crate::transport::{ANY_PATH, DATAGRAM, KeepAlive, is_here};
 use crate::tunnel::{self, TunnelDoor, TunnelLimits};
 
@@ -112,9 +112,7 @@ struct Serving {
 }
 
 fn serving(tls: rustls::ServerConfig) -> Result<Serving, LinkError> {
-    let crypto =
-        QuicServerConfig::try_from(tls).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
-
+    let crypto = QuicServerConfig::try_from(tls).map_err(bad_identity)?;
     let mut anywhere = quinn::ServerConfig::with_crypto(Arc::new(crypto));
     let mut here = anywhere.clone();
     anywhere.transport_config(KeepAlive::MASTER.transport(ANY_PATH));

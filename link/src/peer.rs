@@ -12,12 +12,12 @@ use common::wire::peer::{KeyHash, PeerGet, PeerSource};
 use common::wire::{ALPN_PEER, Refusal, RefusalCode};
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{Endpoint, EndpointConfig, VarInt};
-use rustls::pki_types::CertificateDer;
 
 use crate::channel::Channel;
 use crate::content::WITHDRAWN;
 use crate::endpoint::{any_like, bound, runtime, settings};
-use crate::error::{LinkError, NOT_LET_IN};
+use crate::error::{LinkError, NOT_LET_IN, bad_identity};
+use crate::handshake::shown_certificate;
 use crate::identity::{Identity, PeerName, read_certificate};
 use crate::tls;
 use crate::transport::{ANY_PATH, KeepAlive};
@@ -49,8 +49,7 @@ impl PeerPapers {
 
     fn serving(&self) -> Result<quinn::ServerConfig, LinkError> {
         let tls = tls::peer_server_config(&self.identity, ALPN_PEER)?;
-        let crypto =
-            QuicServerConfig::try_from(tls).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
+        let crypto = QuicServerConfig::try_from(tls).map_err(bad_identity)?;
         let mut server = quinn::ServerConfig::with_crypto(Arc::new(crypto));
         server.transport_config(KeepAlive::BRIEF.transport(ANY_PATH));
         Ok(server)
@@ -62,8 +61,7 @@ impl PeerPapers {
     /// If nobody with its key answers at any of the addresses.
     pub async fn call(&self, source: &PeerSource) -> Result<PeerHost, LinkError> {
         let tls = tls::peer_client_config(&self.identity, source.key, ALPN_PEER)?;
-        let crypto =
-            QuicClientConfig::try_from(tls).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
+        let crypto = QuicClientConfig::try_from(tls).map_err(bad_identity)?;
         let mut config = quinn::ClientConfig::new(Arc::new(crypto));
         config.transport_config(KeepAlive::BRIEF.transport(ANY_PATH));
 
@@ -115,7 +113,7 @@ impl PeerHost {
 }
 
 /// The door of a worker at which other workers fetch content.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct PeerDoor {
     endpoint: Endpoint,
     grid: uuid::Uuid,
@@ -134,14 +132,6 @@ impl PeerDoor {
             endpoint: bind().map_err(LinkError::file("cannot listen on", address.to_string()))?,
             grid: papers.name.grid,
         })
-    }
-
-    /// Returns another handle to the door.
-    pub fn again(&self) -> Self {
-        Self {
-            endpoint: self.endpoint.clone(),
-            grid: self.grid,
-        }
     }
 
     /// Shows these [`PeerPapers`] to who comes from now on.
@@ -202,11 +192,8 @@ impl PeerKnock {
             .await
             .map_err(|_| LinkError::Closed("the handshake took too long".to_owned()))??;
 
-        let chain = quic
-            .peer_identity()
-            .and_then(|id| id.downcast::<Vec<CertificateDer<'static>>>().ok());
-        let shown = chain.as_deref().and_then(|chain| chain.first());
-        let read = shown.map(|der| read_certificate(der)).transpose()?;
+        let shown = shown_certificate(&quic);
+        let read = shown.map(|der| read_certificate(&der)).transpose()?;
         match read {
             Some((name, key)) if name.role == Role::Worker && name.grid == self.grid => {
                 Ok(PeerGuest { quic, key })

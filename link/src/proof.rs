@@ -7,7 +7,7 @@ use rcgen::{KeyPair, SigningKey};
 use ring::signature::{ECDSA_P256_SHA256_ASN1, UnparsedPublicKey};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::error::LinkError;
+use crate::error::{LinkError, bad_identity};
 use crate::identity::{Identity, key_hash};
 
 /// The beginning of the signed bytes: a signature for anything else is none for a renewal.
@@ -18,11 +18,10 @@ const PURPOSE: &[u8] = b"deskgrid renewal\0";
 /// # Errors
 /// If its key signs nothing.
 pub fn prove(identity: &Identity, csr: &[u8]) -> Result<RenewalProof, LinkError> {
-    let bad = |e: rcgen::Error| LinkError::BadIdentity(e.to_string());
-    let key = KeyPair::try_from(identity.key.secret_pkcs8_der()).map_err(bad)?;
+    let key = KeyPair::try_from(identity.key.secret_pkcs8_der()).map_err(bad_identity)?;
     Ok(RenewalProof {
         certificate: identity.certificate.to_vec(),
-        signature: key.sign(&[PURPOSE, csr].concat()).map_err(bad)?,
+        signature: key.sign(&[PURPOSE, csr].concat()).map_err(bad_identity)?,
     })
 }
 

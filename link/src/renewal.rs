@@ -7,18 +7,19 @@
 use std::fs::{self, File};
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use common::wire::enrol::EnrolReply;
 use common::wire::stream::Open;
 use rcgen::KeyPair;
 
 use crate::endpoint::{Connection, Purpose, connect};
-use crate::error::LinkError;
+use crate::error::{LinkError, bad_identity};
+use crate::files::unless_gone;
 use crate::handshake;
 use crate::identity::{
-    Identity, JOINING_KEY, UPDATE_KEY, Validity, kept_key, key_hash, public_key_hash,
-    signing_request,
+    EARLIER_S, Identity, JOINING_KEY, LinkInfo, UPDATE_KEY, Validity, kept_key, key_hash,
+    public_key_hash, remove_file, signing_request, write_file,
 };
 use crate::proof;
 
@@ -66,7 +67,7 @@ pub async fn renew(connection: &Connection, identity: &Identity) -> Result<Ident
                 return Err(LinkError::Protocol(why.to_owned()));
             }
 
-            let link = crate::identity::LinkInfo {
+            let link = LinkInfo {
                 master: identity.link.master.clone(),
                 name,
                 role,
@@ -83,22 +84,19 @@ pub async fn renew(connection: &Connection, identity: &Identity) -> Result<Ident
         EnrolReply::Refused(refusal) => Err(refusal.into()),
         EnrolReply::Here { .. }
         | EnrolReply::StandsBy { .. }
-        | EnrolReply::EnrolledWithKey { .. } => Err(LinkError::Protocol(
-            "an answer to another question".to_owned(),
-        )),
+        | EnrolReply::EnrolledWithKey { .. } => Err(LinkError::other_answer()),
     }
 }
 
 /// Makes the request of a renewal, for a new key. Until the renewal is over each request of an identity is for the
 /// same key: whoever holds one back and delivers it later changes nothing.
 fn request(identity: &Identity) -> Result<(KeyPair, Vec<u8>), LinkError> {
-    let bad = |e: rcgen::Error| LinkError::BadIdentity(e.to_string());
     let key = match &identity.home {
         Some(home) => kept_key(&home.join(PENDING))?,
-        None => KeyPair::generate().map_err(bad)?,
+        None => KeyPair::generate().map_err(bad_identity)?,
     };
 
-    let csr = signing_request(&key).map_err(bad)?;
+    let csr = signing_request(&key)?;
     Ok((key, csr))
 }
 
@@ -117,14 +115,14 @@ pub async fn fresh(
     if !Validity::of(&identity.certificate)?.is_due(now_s()) {
         return Ok(identity);
     }
+
     let _turn = turn(dir.to_owned()).await?;
     // Somebody else may have done it meanwhile.
     let identity = load(dir, master)?;
-    let validity = Validity::of(&identity.certificate)?;
-    if !validity.is_due(now_s()) {
+    if !Validity::of(&identity.certificate)?.is_due(now_s()) {
         return Ok(identity);
     }
-    Ok(warned(renewed(dir, purpose, identity, validity).await?))
+    Ok(warned(renewed(dir, purpose, identity).await?))
 }
 
 /// Renews the identity in `dir` whatever this machine's clock says, since the master's may say
@@ -139,8 +137,7 @@ pub async fn refresh(
 ) -> Result<Identity, LinkError> {
     let _turn = turn(dir.to_owned()).await?;
     let identity = load(dir, master)?;
-    let validity = Validity::of(&identity.certificate)?;
-    Ok(warned(renewed(dir, purpose, identity, validity).await?))
+    Ok(warned(renewed(dir, purpose, identity).await?))
 }
 
 /// Keeps the identity in `dir` fresh, over connections of its own, for a program whose connections stand for longer than a
@@ -159,7 +156,7 @@ pub async fn keep_fresh(dir: &Path, purpose: Purpose, known: &[u8]) {
 }
 
 /// Renews the identity if that is due and nobody else is at it, and returns the pause before that is looked at again.
-async fn freshen(dir: &Path, purpose: Purpose) -> Result<std::time::Duration, LinkError> {
+async fn freshen(dir: &Path, purpose: Purpose) -> Result<Duration, LinkError> {
     let validity = Validity::of(&load(dir, None)?.certificate)?;
     if !validity.is_due(now_s()) {
         return Ok(until_due(validity, now_s()));
@@ -174,7 +171,7 @@ async fn freshen(dir: &Path, purpose: Purpose) -> Result<std::time::Duration, Li
         return Ok(until_due(validity, now_s()));
     }
 
-    let tried = renewed(dir, purpose, identity, validity).await?;
+    let tried = renewed(dir, purpose, identity).await?;
     let validity = Validity::of(&tried.identity.certificate)?;
     let pause = match tried.failed {
         Some(error) => {
@@ -252,12 +249,8 @@ fn warned(renewed: Renewed) -> Identity {
 }
 
 /// Renews an identity over a separate connection, and replaces the old one.
-async fn renewed(
-    dir: &Path,
-    purpose: Purpose,
-    identity: Identity,
-    validity: Validity,
-) -> Result<Renewed, LinkError> {
+async fn renewed(dir: &Path, purpose: Purpose, identity: Identity) -> Result<Renewed, LinkError> {
+    let validity = Validity::of(&identity.certificate)?;
     let renewed = async {
         let connection = connect(&identity, purpose).await?;
         let renewed = renew(&connection, &identity).await;
@@ -370,35 +363,37 @@ fn open_lock(dir: &Path) -> std::io::Result<File> {
 
 /// Returns the time until a certificate is renewed, or until that is checked again. The master
 /// renews a certificate once a third of its life is left, however short that is.
-pub fn until_due(validity: Validity, now_s: i64) -> std::time::Duration {
+pub fn until_due(validity: Validity, now_s: i64) -> Duration {
     let left_s = validity.due_s().saturating_sub(now_s);
-    std::time::Duration::from_secs(u64::try_from(left_s).unwrap_or(0))
-        .clamp(SHORTEST_LOOK, LONGEST_LOOK)
+    seconds(left_s).clamp(SHORTEST_LOOK, LONGEST_LOOK)
 }
 
 /// Returns the pause before a failed renewal is tried again: several tries fit before the
 /// certificate expires.
-pub fn until_retry(validity: Validity, now_s: i64) -> std::time::Duration {
+pub fn until_retry(validity: Validity, now_s: i64) -> Duration {
     let left_s = validity.until_s.saturating_sub(now_s) / 8;
-    std::time::Duration::from_secs(u64::try_from(left_s).unwrap_or(0))
-        .clamp(SHORTEST_LOOK, LONGEST_RETRY)
+    seconds(left_s).clamp(SHORTEST_LOOK, LONGEST_RETRY)
 }
 
 /// Returns the time for which a new certificate needs no other, by its own life and not by a clock:
 /// a clock that is far ahead finds each of them due.
-pub fn until_next(validity: Validity) -> std::time::Duration {
+pub fn until_next(validity: Validity) -> Duration {
     let fresh_s = validity
         .due_s()
         .saturating_sub(validity.from_s)
-        .saturating_sub(crate::identity::EARLIER_S);
-    std::time::Duration::from_secs(u64::try_from(fresh_s).unwrap_or(0))
-        .clamp(SHORTEST_LOOK, LONGEST_LOOK)
+        .saturating_sub(EARLIER_S);
+    seconds(fresh_s).clamp(SHORTEST_LOOK, LONGEST_LOOK)
 }
 
-const SHORTEST_LOOK: std::time::Duration = std::time::Duration::from_secs(1);
+/// Returns as many seconds, none if there are fewer.
+fn seconds(seconds: i64) -> Duration {
+    Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+}
+
+const SHORTEST_LOOK: Duration = Duration::from_secs(1);
 /// The longest wait between two checks: clocks may be set meanwhile.
-const LONGEST_LOOK: std::time::Duration = std::time::Duration::from_secs(3_600);
-const LONGEST_RETRY: std::time::Duration = std::time::Duration::from_secs(300);
+const LONGEST_LOOK: Duration = Duration::from_secs(3_600);
+const LONGEST_RETRY: Duration = Duration::from_secs(300);
 
 /// The directory in which a new identity is complete before it replaces the old one.
 const NEXT: &str = "next";
@@ -410,7 +405,7 @@ const PENDING: &str = "pending.key.der";
 const LOCK: &str = "renewal.lock";
 /// The time that a replacement by another process may take, in looks and the pause between them.
 const LOOKS: u32 = 100;
-const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
+const PAUSE: Duration = Duration::from_millis(10);
 /// The files of an identity. The last one says that the others are there.
 const FILES: [&str; 4] = ["key.der", "certificate.der", "ca.der", "link.toml"];
 
@@ -431,17 +426,14 @@ impl Identity {
         empty_next(dir)?;
         let next = dir.join(NEXT);
         crate::files::private_dir(&next).map_err(LinkError::file("cannot make", &next))?;
-        let mark = next.join(JOINED);
-        crate::files::write_whole(&mark, &[], 0o600)
-            .map_err(LinkError::file("cannot write", &mark))?;
+        write_file(&next.join(JOINED), &[])?;
         self.put_in_place(dir)
     }
 
     fn put_in_place(&self, dir: &Path) -> Result<(), LinkError> {
         self.save(&dir.join(NEXT))?;
         finish_replacing(dir)?;
-        let pending = dir.join(PENDING);
-        crate::files::remove(&pending).map_err(LinkError::file("cannot remove", &pending))
+        remove_file(&dir.join(PENDING))
     }
 }
 
@@ -498,9 +490,7 @@ fn finish_replacing(dir: &Path) -> Result<(), LinkError> {
             read => read.map_err(LinkError::file("cannot read", &from))?,
         };
 
-        let to = dir.join(name);
-        crate::files::write_whole(&to, &bytes, 0o600)
-            .map_err(LinkError::file("cannot write", to))?;
+        write_file(&dir.join(name), &bytes)?;
     }
     if has_joined {
         finish_joining(dir)?;
@@ -517,27 +507,20 @@ fn finish_joining(dir: &Path) -> Result<(), LinkError> {
     let next = dir.join(NEXT);
     let from = next.join(UPDATE_KEY);
     let to = dir.join(UPDATE_KEY);
-    match fs::read(&from) {
-        Ok(bytes) => crate::files::write_whole(&to, &bytes, 0o600)
-            .map_err(LinkError::file("cannot write", &to))?,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            if !next.join(FILES[3]).exists() {
-                // Another process was quicker.
-                return Ok(());
-            }
-            crate::files::remove(&to).map_err(LinkError::file("cannot remove", &to))?;
-        }
-        Err(error) => return Err(LinkError::file("cannot read", &from)(error)),
+    let bytes = unless_gone(fs::read(&from)).map_err(LinkError::file("cannot read", &from))?;
+    match bytes {
+        Some(bytes) => write_file(&to, &bytes)?,
+        // Another process was quicker.
+        None if !next.join(FILES[3]).exists() => return Ok(()),
+        None => remove_file(&to)?,
     }
 
-    let joining = dir.join(JOINING_KEY);
-    crate::files::remove(&joining).map_err(LinkError::file("cannot remove", &joining))
+    remove_file(&dir.join(JOINING_KEY))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::identity::LinkInfo;
     use common::token::Role;
     use common::update::UpdateKey;
 
@@ -715,7 +698,7 @@ mod tests {
         let issued_s = 1_000_000;
         for life_s in [600, 3_600, 30 * 86_400] {
             let validity = Validity {
-                from_s: issued_s - crate::identity::EARLIER_S,
+                from_s: issued_s - EARLIER_S,
                 until_s: issued_s + life_s,
             };
             let mut now_s = issued_s;

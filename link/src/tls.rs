@@ -19,7 +19,7 @@ use rustls::{
     ServerConfig, SignatureScheme,
 };
 
-use crate::error::LinkError;
+use crate::error::{LinkError, bad_identity};
 use crate::identity::{Identity, Validity, key_hash, read_certificate};
 
 /// The name in every master's certificate: which master it is follows from its CA, not from DNS.
@@ -50,10 +50,6 @@ pub fn wanted_name(ca_key_hash: &[u8; 32]) -> String {
     )
 }
 
-fn bad(error: impl std::fmt::Display) -> LinkError {
-    LinkError::BadIdentity(error.to_string())
-}
-
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
@@ -63,7 +59,7 @@ fn roots<'a>(
 ) -> Result<Arc<RootCertStore>, LinkError> {
     let mut roots = RootCertStore::empty();
     for ca in cas {
-        roots.add(ca.clone()).map_err(bad)?;
+        roots.add(ca.clone()).map_err(bad_identity)?;
     }
     Ok(Arc::new(roots))
 }
@@ -115,11 +111,11 @@ fn showing(
 ) -> Result<ClientConfig, LinkError> {
     let config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
-        .map_err(bad)?
+        .map_err(bad_identity)?
         .dangerous()
         .with_custom_certificate_verifier(verifier)
         .with_client_auth_cert(vec![identity.certificate.clone()], identity.private_key())
-        .map_err(bad)?;
+        .map_err(bad_identity)?;
     Ok(finish_client(config, alpn))
 }
 
@@ -131,24 +127,28 @@ pub(crate) fn peer_server_config(
     identity: &Identity,
     alpn: &[u8],
 ) -> Result<ServerConfig, LinkError> {
-    let mut config = ServerConfig::builder_with_provider(provider())
+    let config = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
-        .map_err(bad)?
+        .map_err(bad_identity)?
         .with_client_cert_verifier(workers_of(identity)?)
         .with_single_cert(vec![identity.certificate.clone()], identity.private_key())
-        .map_err(bad)?;
+        .map_err(bad_identity)?;
 
-    config.alpn_protocols = vec![alpn.to_vec()];
+    Ok(finish_server(config, &[alpn]))
+}
+
+fn finish_server(mut config: ServerConfig, alpns: &[&[u8]]) -> ServerConfig {
+    config.alpn_protocols = alpns.iter().map(|alpn| alpn.to_vec()).collect();
     config.send_tls13_tickets = 0;
     config.max_early_data_size = 0;
-    Ok(config)
+    config
 }
 
 /// Verifies certificates of this identity's CA. An expired one passes: the master, whose clock
 /// counts, decides who comes.
 fn workers_of(identity: &Identity) -> Result<Arc<AnyTime>, LinkError> {
     let verifier = WebPkiClientVerifier::builder_with_provider(roots([&identity.ca])?, provider());
-    Ok(Arc::new(AnyTime(verifier.build().map_err(bad)?)))
+    Ok(Arc::new(AnyTime(verifier.build().map_err(bad_identity)?)))
 }
 
 /// Settings of a joiner, who knows nothing of the master but the hash of its CA's key.
@@ -166,9 +166,10 @@ pub fn joiner_config(
         ends,
         provider: provider(),
     });
+
     let config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
-        .map_err(bad)?
+        .map_err(bad_identity)?
         .dangerous()
         .with_custom_certificate_verifier(verifier)
         .with_no_client_auth();
@@ -216,17 +217,14 @@ pub fn server_config(chains: Vec<ServerChain>, alpns: &[&[u8]]) -> Result<Server
     let clients = WebPkiClientVerifier::builder_with_provider(cas, provider.clone())
         .allow_unauthenticated()
         .build()
-        .map_err(bad)?;
-    let mut config = ServerConfig::builder_with_provider(provider.clone())
+        .map_err(bad_identity)?;
+    let config = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&[&rustls::version::TLS13])
-        .map_err(bad)?
+        .map_err(bad_identity)?
         .with_client_cert_verifier(Arc::new(AnyTime(clients)))
         .with_cert_resolver(Arc::new(ByCa::new(chains, &provider)?));
-    config.alpn_protocols = alpns.iter().map(|alpn| alpn.to_vec()).collect();
-    config.send_tls13_tickets = 0;
 
-    config.max_early_data_size = 0;
-    Ok(config)
+    Ok(finish_server(config, alpns))
 }
 
 /// Selects the certificate under the CA that a peer asks for ([`wanted_name`]).
@@ -249,7 +247,8 @@ impl ByCa {
         {
             let name = wanted_name(&key_hash(&ca)?);
             let certified = Arc::new(
-                CertifiedKey::from_der(vec![certificate, ca], key, provider).map_err(bad)?,
+                CertifiedKey::from_der(vec![certificate, ca], key, provider)
+                    .map_err(bad_identity)?,
             );
             by_name.insert(name, certified.clone());
             oldest = Some(certified);
@@ -257,7 +256,7 @@ impl ByCa {
 
         Ok(Self {
             by_name,
-            oldest: oldest.ok_or_else(|| bad("no chain"))?,
+            oldest: oldest.ok_or_else(|| bad_identity("no chain"))?,
         })
     }
 }

@@ -363,6 +363,7 @@ impl Machine {
             .keys()
             .chain(self.collecting.keys())
             .filter_map(|id| self.held_of(now, *id));
+
         running
             .chain(self.staging.keys().map(|id| bare(*id, Phase::Staging)))
             .chain(

@@ -494,7 +494,7 @@ async fn open_door(
         };
         runtime.block_on(async {
             let door = PeerDoor::open(address, &papers);
-            let ours = door.as_ref().ok().map(PeerDoor::again);
+            let ours = door.as_ref().ok().cloned();
             if tell.send(door).is_ok()
                 && let Some(door) = ours
             {

@@ -241,9 +241,7 @@ impl Fetching {
             }
             GetReply::Refused(refusal) => return Err(refusal.into()),
             GetReply::Waits(_) | GetReply::At(_) => {
-                return Err(LinkError::Protocol(
-                    "an answer to another question".to_owned(),
-                ));
+                return Err(LinkError::other_answer());
             }
         }
 
