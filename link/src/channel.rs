@@ -130,6 +130,17 @@ impl FrameSender {
         let _ = self.stream.finish();
     }
 
+    /// Sends a last message; resolves once the other end has it, or is gone.
+    ///
+    /// # Errors
+    /// As for [`FrameSender::send`].
+    pub async fn send_last<T: Serialize>(&mut self, message: &T) -> Result<(), LinkError> {
+        self.send(message).await?;
+        self.finish();
+        self.delivered().await;
+        Ok(())
+    }
+
     /// Resolves once the other end has everything, or is gone.
     pub async fn delivered(&mut self) {
         let _ = self.stream.stopped().await;

@@ -144,12 +144,11 @@ impl Client {
     /// Connects to a master that is active now.
     async fn connect_now(identity: &Identity) -> Result<Self, LinkError> {
         let known = &identity.link.master;
+        let connection = connect(identity, Purpose::Client).await?;
         if !masters::are_several(known) {
-            let connection = connect(identity, Purpose::Client).await?;
             return Self::greeted(identity, connection).await;
         }
 
-        let connection = connect(identity, Purpose::Client).await?;
         let master = connection.master().to_owned();
         let greeted = Self::greeted(identity, connection);
         let error = match tokio::time::timeout(GREETED, greeted).await {
@@ -174,12 +173,10 @@ impl Client {
 
     /// Sends the greeting over a new connection.
     async fn greeted(identity: &Identity, connection: Connection) -> Result<Self, LinkError> {
-        let role = identity.link.role;
-        let user = identity.link.name.clone();
         let mut client = Self {
             connection,
-            role,
-            user,
+            role: identity.link.role,
+            user: identity.link.name.clone(),
             version: 0,
             carried: ByteCount::default(),
         };

@@ -531,6 +531,7 @@ pub(crate) async fn fetch_counted(
     if fetched.is_err() && fs::metadata(&part).is_ok_and(|meta| meta.len() == 0) {
         let _ = fs::remove_file(&part);
     }
+
     let part = fetched?;
     let target = path.to_owned();
     run_blocking(move || fs::rename(part, target))
@@ -557,10 +558,7 @@ async fn fetch_part(
 
     let size = found(&mut channel.rx).await?;
     if size != blob.size {
-        return Err(LinkError::Protocol(format!(
-            "{} has {size} bytes there, not {}",
-            blob.hash, blob.size
-        )));
+        return Err(other_size(&blob, size));
     }
     count.add_there(incoming.have);
     let mut source = CountedSource(&mut channel.rx, count);
@@ -634,6 +632,12 @@ pub async fn put_bytes(
     }
 
     Ok(())
+}
+
+/// Makes the error of content that has another size there than asked for.
+fn other_size(blob: &BlobRef, size: u64) -> LinkError {
+    let BlobRef { hash, size: wanted } = blob;
+    LinkError::Protocol(format!("{hash} has {size} bytes there, not {wanted}"))
 }
 
 async fn put_reply(channel: &mut Channel) -> Result<PutReply, LinkError> {
@@ -728,10 +732,7 @@ pub fn not_here(hash: BlobHash) -> Refusal {
 /// # Errors
 /// If the connection is gone.
 pub async fn refuse_get(mut tx: FrameSender, refusal: Refusal) -> Result<(), LinkError> {
-    tx.send(&GetReply::Refused(refusal)).await?;
-    tx.finish();
-    tx.delivered().await;
-    Ok(())
+    tx.send_last(&GetReply::Refused(refusal)).await
 }
 
 /// Answers an [`Open::Put`] whose blob is not taken.
@@ -739,10 +740,7 @@ pub async fn refuse_get(mut tx: FrameSender, refusal: Refusal) -> Result<(), Lin
 /// # Errors
 /// If the connection is gone.
 pub async fn refuse_put(tx: &mut FrameSender, refusal: Refusal) -> Result<(), LinkError> {
-    tx.send(&PutReply::Refused(refusal)).await?;
-    tx.finish();
-    tx.delivered().await;
-    Ok(())
+    tx.send_last(&PutReply::Refused(refusal)).await
 }
 
 /// Returns the refusal for the sender of content that did not arrive whole, unless the sender has
@@ -823,10 +821,7 @@ pub async fn receive_whole(
 /// # Errors
 /// If the connection is gone.
 pub async fn answer_stored(mut channel: Channel) -> Result<(), LinkError> {
-    channel.tx.send(&PutReply::Stored).await?;
-    channel.tx.finish();
-    channel.tx.delivered().await;
-    Ok(())
+    channel.tx.send_last(&PutReply::Stored).await
 }
 
 /// Takes a blob, and makes it durable.

@@ -253,10 +253,7 @@ impl PeerQuestion {
 pub async fn refuse(mut channel: Channel, why: &str) -> Result<(), LinkError> {
     let refusal = Refusal::new(RefusalCode::NotAuthorised, why, "ask the master again");
     let reply = common::wire::stream::GetReply::Refused(refusal);
-    channel.tx.send(&reply).await?;
-    channel.tx.finish();
-    channel.tx.delivered().await;
-    Ok(())
+    channel.tx.send_last(&reply).await
 }
 
 /// Breaks off what is being sent over this stream: the other end hears that it is no failure.

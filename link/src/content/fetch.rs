@@ -15,7 +15,7 @@ use quinn::VarInt;
 use tokio::time::Instant;
 
 use super::pieces::{Incoming, Patience, send_file};
-use super::{Arriving, BlobStore, ByteCount, IncomingBlob};
+use super::{Arriving, BlobStore, ByteCount, IncomingBlob, other_size};
 use crate::channel::Channel;
 use crate::endpoint::Connection;
 use crate::error::LinkError;
@@ -233,16 +233,9 @@ impl Fetching {
         let blob = self.blob;
         match reply {
             GetReply::Found(size) if size == blob.size => {}
-            GetReply::Found(size) => {
-                return Err(LinkError::Protocol(format!(
-                    "{} has {size} bytes there, not {}",
-                    blob.hash, blob.size
-                )));
-            }
+            GetReply::Found(size) => return Err(other_size(&blob, size)),
             GetReply::Refused(refusal) => return Err(refusal.into()),
-            GetReply::Waits(_) | GetReply::At(_) => {
-                return Err(LinkError::other_answer());
-            }
+            GetReply::Waits(_) | GetReply::At(_) => return Err(LinkError::other_answer()),
         }
 
         let part = incoming
