@@ -33,16 +33,6 @@ impl Grounds {
     pub fn freezer(&self) -> Freezer {
         Freezer::Signals
     }
-
-    /// Whether the memory of an attempt is limited as a whole.
-    pub fn limits_memory(&self) -> bool {
-        NO_MEMORY.is_none()
-    }
-
-    /// Whether the processes of an attempt are counted.
-    pub fn limits_processes(&self) -> bool {
-        NO_PROCESSES.is_none()
-    }
 }
 
 /// The available mechanisms to hold attempts.

@@ -24,7 +24,7 @@ use super::confine::{Filters, LIFE, View, ViewSpec};
 use super::sandbox::{self, Sandbox};
 use super::start::{self, InitMeans, NotBegun};
 use super::sys::{self, Fork, Reap, Standing};
-use super::{MEASURE, THAW, memory, order_of, tree};
+use super::{MEASURE, THAW, memory, order_of, spawner, tree};
 use crate::os::{AttemptLimits, Launch, ProcessOrder, ProcessStatus};
 
 /// The time that killed processes may take to end before they are looked for again.
@@ -38,7 +38,7 @@ const SETTLE_LONG: Duration = Duration::from_secs(1);
 /// come its length and a [`Launch`]. It is none of the bytes that are orders.
 const LAUNCH: u8 = b'L';
 /// The bytes of a launch message before its content.
-const LAUNCH_HEAD: usize = 5;
+const LAUNCH_HEAD: usize = spawner::HEAD;
 /// The longest launch message, in bytes: what the wire allows for a command, and room for the
 /// environment.
 const MAX_LAUNCH: usize = 2 * frame::MAX_FRAME;
@@ -89,12 +89,7 @@ impl InitSpec {
 
 /// Returns the message (`LAUNCH`) that starts a command.
 pub(super) fn message(launch: &Launch) -> io::Result<Vec<u8>> {
-    let mut head = vec![0; LAUNCH_HEAD];
-    head[0] = LAUNCH;
-    let mut bytes = postcard::to_extend(launch, head).map_err(io::Error::other)?;
-    let length = u32::try_from(bytes.len() - LAUNCH_HEAD).map_err(io::Error::other)?;
-    bytes[1..LAUNCH_HEAD].copy_from_slice(&length.to_le_bytes());
-    Ok(bytes)
+    spawner::message(LAUNCH, launch)
 }
 
 /// Returns the command that a whole [`message`] starts.

@@ -42,7 +42,7 @@ pub(super) const HEAD: usize = 5;
 const FAREWELL_TRIES: u32 = 500;
 const FAREWELL_PAUSE: Duration = Duration::from_millis(2);
 
-/// Returns a message to the spawner.
+/// Returns a message to the spawner, or to an init: this byte, a length and the content.
 pub(super) fn message(first: u8, content: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![first];
     bytes.resize(HEAD, 0);

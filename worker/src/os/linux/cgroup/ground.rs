@@ -91,16 +91,16 @@ impl Survey {
         let limited = |controller, old: Result<PathBuf, String>| {
             match &unified {
             Ok(base) if has_word(&base.join("cgroup.subtree_control"), controller) => {
-                Ok(ControlGroup { version: 2, dir: base.clone() })
+                Ok(ControlGroup::of(2, base))
             }
-            _ => old.map(|dir| ControlGroup { version: 1, dir }).map_err(|old| {
+            _ => old.map(|dir| ControlGroup::of(1, dir)).map_err(|old| {
                 format!("the `{controller}` controller is not delegated to this worker in version 2, and {old}")
             }),
         }
         };
         let memory = limited("memory", memory);
         let processes = limited("pids", processes);
-        let processor = old("cpu").map(|dir| ControlGroup { version: 1, dir });
+        let processor = old("cpu").map(|dir| ControlGroup::of(1, dir));
         processor.iter().for_each(yield_to_all);
 
         Self {
@@ -146,11 +146,7 @@ impl Survey {
         let quota = (part < 1.0).then(|| (part * processors * PERIOD_US as f64).ceil() as u64);
         let unified = self.unified.as_ref().map(|dir| {
             let quota = quota.map_or_else(|| "max".to_owned(), |quota| quota.to_string());
-            ControlGroup {
-                version: 2,
-                dir: dir.clone(),
-            }
-            .set("cpu.max", &format!("{quota} {PERIOD_US}"))
+            ControlGroup::of(2, dir).set("cpu.max", &format!("{quota} {PERIOD_US}"))
         });
 
         let old = self.processor.as_ref().map(|group| {
@@ -176,10 +172,7 @@ impl Survey {
     /// If this host cannot freeze in that way; says why.
     pub fn grounds(&self, freezer: Freezer) -> Result<Grounds, String> {
         let group = |version, dir: &Result<PathBuf, String>| -> Result<_, String> {
-            Ok(Some(ControlGroup {
-                version,
-                dir: dir.clone()?,
-            }))
+            Ok(Some(ControlGroup::of(version, dir.clone()?)))
         };
         let freezer = match freezer {
             Freezer::Cgroup2 => group(2, &self.unified),
@@ -289,18 +282,12 @@ fn make_unified(own: &Path, key: &str) -> Result<PathBuf, String> {
     step_aside(own);
     for controller in ["cpu", "memory", "pids"] {
         for dir in [own, &base] {
-            let _ = ControlGroup {
-                version: 2,
-                dir: dir.to_owned(),
-            }
-            .set("cgroup.subtree_control", &format!("+{controller}"));
+            let group = ControlGroup::of(2, dir);
+            let _ = group.set("cgroup.subtree_control", &format!("+{controller}"));
         }
     }
 
-    yield_to_all(&ControlGroup {
-        version: 2,
-        dir: base.clone(),
-    });
+    yield_to_all(&ControlGroup::of(2, &base));
     Ok(base)
 }
 
@@ -321,11 +308,7 @@ fn yield_to_all(group: &ControlGroup) {
 /// Groups with processes in them hand no limits down. A worker that is alone in its group, as a
 /// service is, moves into one below.
 fn step_aside(own: &Path) {
-    let group = ControlGroup {
-        version: 2,
-        dir: own.to_owned(),
-    };
-
+    let group = ControlGroup::of(2, own);
     let mut ours = vec![rustix::process::getpid()];
     // The installed program, where this one runs in its place, has nothing else to do there either.
     ours.extend(crate::update::keeper::keeper().and_then(|pid| Pid::from_raw(pid.cast_signed())));
@@ -333,10 +316,7 @@ fn step_aside(own: &Path) {
         && group.members().iter().all(|member| ours.contains(member))
         && has_word(&own.join("cgroup.controllers"), "memory")
     {
-        let aside = ControlGroup {
-            version: 2,
-            dir: own.join(ASIDE),
-        };
+        let aside = ControlGroup::of(2, own.join(ASIDE));
         let _ = fs::create_dir(&aside.dir);
         for process in group.members() {
             let _ = aside.set("cgroup.procs", &process.as_raw_nonzero().to_string());
@@ -376,7 +356,7 @@ fn empty(base: &Path) {
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
         .map(|entry| entry.path())
     {
-        let group = ControlGroup { version, dir };
+        let group = ControlGroup::of(version, dir);
         while fs::remove_dir(&group.dir).is_err() && Instant::now() < deadline {
             group.kill();
             std::thread::sleep(DYING_PAUSE);
@@ -392,16 +372,6 @@ impl Grounds {
             Some(_) => Freezer::Cgroup1,
             None => Freezer::Signals,
         }
-    }
-
-    /// Whether the memory of an attempt can be limited as a whole.
-    pub fn limits_memory(&self) -> bool {
-        self.0.limits_memory()
-    }
-
-    /// Whether the processes of an attempt can be counted.
-    pub fn limits_processes(&self) -> bool {
-        self.0.limits_processes()
     }
 
     fn groups(&self) -> impl Iterator<Item = (GroupPower, &ControlGroup)> {
@@ -452,10 +422,7 @@ impl Grounds {
                 GroupPower::Processes => &mut room.processes,
                 GroupPower::Processor => &mut room.processor,
             };
-            *place = Some(ControlGroup {
-                version: *version,
-                dir: dir.into(),
-            });
+            *place = Some(ControlGroup::of(*version, dir));
         }
 
         Self(room)
@@ -464,10 +431,8 @@ impl Grounds {
     /// Returns the room of this name.
     fn room(&self, name: &str) -> Room {
         let of = |group: &Option<ControlGroup>| {
-            group.as_ref().map(|g| ControlGroup {
-                version: g.version,
-                dir: g.dir.join(name),
-            })
+            let group = group.as_ref();
+            group.map(|group| ControlGroup::of(group.version, group.dir.join(name)))
         };
 
         let Room {
@@ -551,12 +516,7 @@ mod tests {
 
     #[test]
     fn grounds_survive_a_command_line() {
-        let group = |version, dir: &str| {
-            Some(ControlGroup {
-                version,
-                dir: dir.into(),
-            })
-        };
+        let group = |version, dir: &str| Some(ControlGroup::of(version, dir));
         for room in [
             Room::default(),
             Room {
@@ -580,10 +540,7 @@ mod tests {
     #[test]
     fn rooms_are_used_again_and_removed_at_the_end() {
         let dir = tempfile::tempdir().unwrap();
-        let group = Some(ControlGroup {
-            version: 2,
-            dir: dir.path().to_owned(),
-        });
+        let group = Some(ControlGroup::of(2, dir.path()));
         let mut pool = Pool::new(
             Grounds(Room {
                 freezer: group,

@@ -99,6 +99,11 @@ fn listed(text: &str) -> Vec<Pid> {
 }
 
 impl ControlGroup {
+    pub(super) fn of(version: u8, dir: impl Into<PathBuf>) -> Self {
+        let dir = dir.into();
+        Self { version, dir }
+    }
+
     /// Overwrites one of its files.
     pub(super) fn set(&self, file: &str, value: &str) -> io::Result<()> {
         self.write(file)?.write_all(value.as_bytes())
@@ -268,16 +273,6 @@ impl Room {
             .collect()
     }
 
-    /// Whether memory is limited here.
-    pub(super) fn limits_memory(&self) -> bool {
-        self.memory.is_some()
-    }
-
-    /// Whether the number of processes is limited here.
-    pub(super) fn limits_processes(&self) -> bool {
-        self.processes.is_some()
-    }
-
     /// Kills every process in its `freezer`, and leaves it thawed: nobody dies in a frozen group of version 1.
     pub(in super::super) fn clear(&self) {
         if let Some(open) = self.freezer.as_ref().and_then(|g| g.open_freezer().ok()) {
@@ -411,10 +406,7 @@ impl OpenRoom {
         for file in ["cgroup.freeze", "cgroup.events"] {
             fs::write(dir.join(file), "").unwrap();
         }
-        let group = ControlGroup {
-            version: 2,
-            dir: dir.to_owned(),
-        };
+        let group = ControlGroup::of(2, dir);
         Self {
             freezer: Some(group.open_freezer().unwrap()),
             ..Self::default()
@@ -440,10 +432,7 @@ mod tests {
             dir.path(),
             &["cgroup.freeze", "cgroup.events", "cgroup.procs"].map(|file| (file, "")),
         );
-        let group = Some(ControlGroup {
-            version: 2,
-            dir: dir.path().to_owned(),
-        });
+        let group = Some(ControlGroup::of(2, dir.path()));
         let room = Room {
             freezer: group.clone(),
             memory: group.clone(),
@@ -469,10 +458,7 @@ mod tests {
     #[test]
     fn a_group_tells_what_its_processes_hold_and_not_what_lies_in_files() {
         let dir = tempfile::tempdir().unwrap();
-        let group = |version| ControlGroup {
-            version,
-            dir: dir.path().to_owned(),
-        };
+        let group = |version| ControlGroup::of(version, dir.path());
         let held = |version| MemoryUsage::of(&group(version)).and_then(|usage| usage.held());
         assert_eq!(held(2), None, "it counts nothing");
 
