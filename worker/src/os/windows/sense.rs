@@ -24,15 +24,6 @@ pub struct HostMemory {
     pub available: u64,
 }
 
-/// Processor time of all processors together since the host was started, in units of 100 ns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Processors {
-    /// The time that has passed.
-    pub total: u64,
-    /// The time in which something ran.
-    pub busy: u64,
-}
-
 /// Returns the time without keyboard or mouse input in the session of this process. `None` if that
 /// session has no desktop of a user's: a service cannot see anybody's input, which does not mean
 /// that nobody is there.
@@ -52,11 +43,6 @@ fn between(last: u32, now: u32) -> Duration {
         passed if passed > 1 << 31 => Duration::ZERO,
         passed => Duration::from_millis(passed.into()),
     }
-}
-
-/// Returns the use of the processors; two looks give a share.
-pub fn processors() -> Option<Processors> {
-    sys::processors().map(|(total, busy)| Processors { total, busy })
 }
 
 /// Returns the power supply of the host.
@@ -117,11 +103,8 @@ mod tests {
             memory.available > 0 && memory.available <= memory.total,
             "{memory:?}"
         );
-        let processors = processors().unwrap();
-        assert!(
-            processors.total > 0 && processors.busy <= processors.total,
-            "{processors:?}"
-        );
+        let (total, busy) = sys::processors().unwrap();
+        assert!(total > 0 && busy <= total, "{busy} of {total}");
     }
 
     #[test]

@@ -3,19 +3,34 @@
 use std::thread;
 use std::time::Duration;
 
+use common::settings::ConfigDuration;
+
 use super::Sensor;
 use crate::owner::sight::{Sight, Topic};
 
 /// A sensor that is polled.
 pub(super) struct Glance {
-    /// Its name.
-    pub name: &'static str,
-    /// Its topic.
-    pub topic: Topic,
-    /// The shortest interval between looks.
-    pub every: Duration,
-    /// Looks once.
-    pub look: Box<dyn FnMut() -> Sight + Send>,
+    name: &'static str,
+    topic: Topic,
+    every: Duration,
+    look: Box<dyn FnMut() -> Sight + Send>,
+}
+
+impl Glance {
+    /// Makes a sensor that looks once in `every` at most.
+    pub(super) fn new(
+        name: &'static str,
+        topic: Topic,
+        every: ConfigDuration,
+        look: impl FnMut() -> Sight + Send + 'static,
+    ) -> Self {
+        Self {
+            name,
+            topic,
+            every: every.0,
+            look: Box::new(look),
+        }
+    }
 }
 
 impl Sensor for Glance {

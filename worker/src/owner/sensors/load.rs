@@ -3,7 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
-use super::{Sensor, SensorsConfig};
+use super::SensorsConfig;
+use super::glance::Glance;
 use crate::os::Accounts;
 use crate::owner::sight::{Reading, Sight, Topic};
 use crate::share::ProcessorTimes;
@@ -11,40 +12,16 @@ use crate::share::ProcessorTimes;
 /// The length of the first look, which needs two moments.
 const FIRST: Duration = Duration::from_millis(500);
 
-/// The sensor of processor load.
-#[derive(Debug)]
-pub(super) struct OthersLoad {
-    every: Duration,
-    accounts: Accounts,
-    before: Option<ProcessorTimes>,
-}
-
-impl OthersLoad {
-    pub(super) fn new(config: &SensorsConfig) -> Self {
-        Self {
-            every: config.load_every.0,
-            accounts: Accounts::default(),
-            before: None,
-        }
-    }
-}
-
-impl Sensor for OthersLoad {
-    fn name(&self) -> &'static str {
-        "load"
-    }
-
-    fn topic(&self) -> Topic {
-        Topic::Load
-    }
-
-    fn sense(&mut self) -> Sight {
-        let before = self
-            .before
+/// Makes the sensor of processor load.
+pub(super) fn sensor(config: &SensorsConfig) -> Glance {
+    let mut accounts = Accounts::default();
+    let mut last: Option<ProcessorTimes> = None;
+    let look = move || {
+        let before = last
             .take()
-            .or_else(|| self.accounts.look().inspect(|_| thread::sleep(FIRST)));
-        self.before = self.accounts.look();
-        match (before, self.before) {
+            .or_else(|| accounts.look().inspect(|_| thread::sleep(FIRST)));
+        last = accounts.look();
+        match (before, last) {
             (Some(before), Some(now)) => {
                 // Time that a hypervisor took for its other guests is not load of this host's
                 // programs.
@@ -53,20 +30,19 @@ impl Sensor for OthersLoad {
             }
             _ => Sight::Unknown("the system does not tell how busy its processors are".to_owned()),
         }
-    }
+    };
 
-    fn wait(&mut self, pause: Duration) {
-        thread::sleep(self.every.max(pause));
-    }
+    Glance::new("load", Topic::Load, config.load_every, look)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::owner::sensors::Sensor;
 
     #[test]
     fn this_host_says() {
-        let mut sensor = OthersLoad::new(&SensorsConfig::default());
+        let mut sensor = sensor(&SensorsConfig::default());
         let Sight::Seen(Reading::Load(load)) = sensor.sense() else {
             panic!("not seen")
         };

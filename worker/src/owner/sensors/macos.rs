@@ -4,65 +4,35 @@
 use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System};
 
 use super::glance::Glance;
-use super::load::OthersLoad;
-use super::{Sensor, SensorUse, SensorsConfig, registry};
+use super::{Sensor, SensorUse, SensorsConfig, load, registry, when};
 use crate::os::sense;
 use crate::owner::sight::{Reading, Sight, Topic};
 
 /// Returns every sensor that the owner did not switch off. `evdev` is the switch for input.
 pub(super) fn all(config: &SensorsConfig) -> Vec<Box<dyn Sensor>> {
-    let mut sensors: Vec<Box<dyn Sensor>> = Vec::new();
-    let mut glance = |on, name, topic, every: common::settings::ConfigDuration, look| {
-        if on {
-            let every = every.0;
-            sensors.push(Box::new(Glance {
-                name,
-                topic,
-                every,
-                look,
-            }));
-        }
-    };
-    let auto = |switch| switch == SensorUse::Auto;
-
-    let look = Box::new(|| registry::input(sense::idle()));
-    glance(
-        auto(config.evdev),
-        "input",
-        Topic::Input,
-        config.input_every,
-        look,
-    );
-    let look = Box::new(memory(System::new().ok()));
-    glance(
-        auto(config.memory),
-        "memory",
-        Topic::Memory,
-        config.memory_every,
-        look,
-    );
-    let look = Box::new(|| registry::power(sense::power()));
-    glance(
-        auto(config.power),
-        "power",
-        Topic::Power,
-        config.power_every,
-        look,
-    );
-    let look = Box::new(programs(System::new().ok(), config.programs.clone()));
+    let auto = |switch: SensorUse| switch == SensorUse::Auto;
     let listed = !config.programs.is_empty();
-    glance(
-        listed,
-        "programs",
-        Topic::Programs,
-        config.programs_every,
-        look,
-    );
+    let sensors = [
+        when(auto(config.evdev), || {
+            let look = || registry::input(sense::idle());
+            Glance::new("input", Topic::Input, config.input_every, look)
+        }),
+        when(auto(config.memory), || {
+            let look = memory(System::new().ok());
+            Glance::new("memory", Topic::Memory, config.memory_every, look)
+        }),
+        when(auto(config.power), || {
+            let look = || registry::power(sense::power());
+            Glance::new("power", Topic::Power, config.power_every, look)
+        }),
+        when(listed, || {
+            let look = programs(System::new().ok(), config.programs.clone());
+            Glance::new("programs", Topic::Programs, config.programs_every, look)
+        }),
+        when(auto(config.load), || load::sensor(config)),
+    ];
 
-    if auto(config.load) {
-        sensors.push(Box::new(OthersLoad::new(config)));
-    }
-    sensors
+    sensors.into_iter().flatten().collect()
 }
 
 /// How hard programs wait for memory is not told here.

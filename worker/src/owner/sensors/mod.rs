@@ -4,7 +4,6 @@
 mod config;
 #[cfg(target_os = "linux")]
 mod evdev;
-#[cfg(any(windows, target_os = "macos"))]
 mod glance;
 mod load;
 #[cfg(target_os = "linux")]
@@ -55,34 +54,26 @@ pub trait Sensor: Send + 'static {
     }
 }
 
+/// Makes a sensor, if it is wanted.
+fn when<S: Sensor>(wanted: bool, make: impl FnOnce() -> S) -> Option<Box<dyn Sensor>> {
+    wanted.then(|| Box::new(make()) as Box<dyn Sensor>)
+}
+
 /// Returns every sensor that the owner did not switch off. None has looked yet.
 #[cfg(target_os = "linux")]
 pub fn all(config: &SensorsConfig) -> Vec<Box<dyn Sensor>> {
-    let mut sensors: Vec<Box<dyn Sensor>> = Vec::new();
-    if config.evdev == SensorUse::Auto {
-        sensors.push(Box::new(evdev::Evdev::new(config)));
-    }
-    if config.logind == SensorUse::Auto {
-        sensors.push(Box::new(logind::Logind::new(config)));
-    }
-    if config.x11 == SensorUse::Auto {
-        sensors.push(Box::new(x11::X11::new(config)));
-    }
-    if config.load == SensorUse::Auto {
-        sensors.push(Box::new(load::OthersLoad::new(config)));
-    }
-    if config.memory == SensorUse::Auto {
-        sensors.push(Box::new(memory::MemorySensor::new(config)));
-    }
+    let auto = |switch: SensorUse| switch == SensorUse::Auto;
+    let sensors = [
+        when(auto(config.evdev), || evdev::Evdev::new(config)),
+        when(auto(config.logind), || logind::Logind::new(config)),
+        when(auto(config.x11), || x11::X11::new(config)),
+        when(auto(config.load), || load::sensor(config)),
+        when(auto(config.memory), || memory::MemorySensor::new(config)),
+        when(auto(config.power), || power::sensor(config)),
+        when(!config.programs.is_empty(), || programs::sensor(config)),
+    ];
 
-    if config.power == SensorUse::Auto {
-        sensors.push(Box::new(power::PowerSensor::new(config)));
-    }
-    if !config.programs.is_empty() {
-        sensors.push(Box::new(programs::Programs::new(config)));
-    }
-
-    sensors
+    sensors.into_iter().flatten().collect()
 }
 
 /// Returns every sensor that the owner did not switch off. None has looked yet.

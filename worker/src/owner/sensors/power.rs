@@ -2,19 +2,13 @@
 //! headsets do not feed the host and are ignored.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::Duration;
+use std::path::Path;
 
-use super::{Sensor, SensorsConfig};
+use link::files::unless_gone;
+
+use super::SensorsConfig;
+use super::glance::Glance;
 use crate::owner::sight::{Reading, Sight, Topic};
-
-/// The sensor of the host's power supply.
-#[derive(Debug)]
-pub(super) struct PowerSensor {
-    supplies: PathBuf,
-    every: Duration,
-}
 
 /// One thing that can feed the host.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -26,42 +20,22 @@ enum Supply {
     Battery { drained: bool, charge: f64 },
 }
 
-impl PowerSensor {
-    pub(super) fn new(config: &SensorsConfig) -> Self {
-        let every = config.power_every.0;
-        Self {
-            supplies: config.sys_dir.join("class/power_supply"),
-            every,
-        }
-    }
+/// Makes the sensor of the host's power supply.
+pub(super) fn sensor(config: &SensorsConfig) -> Glance {
+    let supplies = config.sys_dir.join("class/power_supply");
+    let look = move || look(&supplies);
+    Glance::new("power", Topic::Power, config.power_every, look)
 }
 
-impl Sensor for PowerSensor {
-    fn name(&self) -> &'static str {
-        "power"
-    }
-
-    fn topic(&self) -> Topic {
-        Topic::Power
-    }
-
-    fn sense(&mut self) -> Sight {
-        let found = match fs::read_dir(&self.supplies) {
-            Ok(entries) => entries
-                .flatten()
-                .filter_map(|entry| supply(&entry.path()))
-                .collect::<Vec<_>>(),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => {
-                return Sight::Unknown(format!("cannot list {}: {error}", self.supplies.display()));
-            }
-        };
-        judge(&found).unwrap_or_else(|| Sight::Absent("this host has no battery".to_owned()))
-    }
-
-    fn wait(&mut self, pause: Duration) {
-        thread::sleep(self.every.max(pause));
-    }
+fn look(supplies: &Path) -> Sight {
+    let entries = match unless_gone(fs::read_dir(supplies)) {
+        Ok(entries) => entries.into_iter().flatten().flatten(),
+        Err(error) => {
+            return Sight::Unknown(format!("cannot list {}: {error}", supplies.display()));
+        }
+    };
+    let found: Vec<Supply> = entries.filter_map(|entry| supply(&entry.path())).collect();
+    judge(&found).unwrap_or_else(|| Sight::Absent("this host has no battery".to_owned()))
 }
 
 fn supply(dir: &Path) -> Option<Supply> {
@@ -126,6 +100,7 @@ fn judge(supplies: &[Supply]) -> Option<Sight> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::owner::sensors::Sensor;
 
     /// Returns the sight of a host that has these supplies, each with its files.
     fn host(supplies: &[(&str, &[(&str, &str)])]) -> Sight {
@@ -138,7 +113,7 @@ mod tests {
                 .for_each(|(file, text)| fs::write(dir.join(file), format!("{text}\n")).unwrap());
         }
 
-        PowerSensor::new(&SensorsConfig {
+        sensor(&SensorsConfig {
             sys_dir: sys.path().into(),
             ..SensorsConfig::default()
         })

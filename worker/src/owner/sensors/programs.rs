@@ -8,10 +8,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
-use std::thread;
-use std::time::Duration;
 
-use super::{Sensor, SensorsConfig};
+use super::SensorsConfig;
+use super::glance::Glance;
 use crate::owner::sight::{Reading, Sight, Topic};
 
 /// The number of looks after its first one for which a process may still change its name.
@@ -21,21 +20,26 @@ const AGAIN: u32 = 20;
 
 /// Looks for programs.
 #[derive(Debug)]
-pub(super) struct Programs {
+struct Programs {
     proc: PathBuf,
     names: Vec<String>,
-    every: Duration,
     looks: u32,
     /// Processes that were none of these: at which look each was first seen.
     others: BTreeMap<u32, u32>,
 }
 
+/// Makes the sensor of the programs that the owner has listed.
+pub(super) fn sensor(config: &SensorsConfig) -> Glance {
+    let mut programs = Programs::new(config);
+    let look = move || programs.look();
+    Glance::new("programs", Topic::Programs, config.programs_every, look)
+}
+
 impl Programs {
-    pub(super) fn new(config: &SensorsConfig) -> Self {
+    fn new(config: &SensorsConfig) -> Self {
         Self {
             proc: config.proc_dir.clone(),
             names: config.programs.clone(),
-            every: config.programs_every.0,
             looks: 0,
             others: BTreeMap::new(),
         }
@@ -70,18 +74,8 @@ impl Programs {
             .or_else(|| find(file()))
             .or_else(|| find(called()))
     }
-}
 
-impl Sensor for Programs {
-    fn name(&self) -> &'static str {
-        "programs"
-    }
-
-    fn topic(&self) -> Topic {
-        Topic::Programs
-    }
-
-    fn sense(&mut self) -> Sight {
+    fn look(&mut self) -> Sight {
         let entries = match fs::read_dir(&self.proc) {
             Ok(entries) => entries,
             Err(error) => {
@@ -110,10 +104,6 @@ impl Sensor for Programs {
         }
 
         Sight::Seen(Reading::Program(found))
-    }
-
-    fn wait(&mut self, pause: Duration) {
-        thread::sleep(self.every.max(pause));
     }
 }
 
@@ -146,7 +136,7 @@ mod tests {
     }
 
     fn runs(sensor: &mut Programs) -> Option<String> {
-        let Sight::Seen(Reading::Program(name)) = sensor.sense() else {
+        let Sight::Seen(Reading::Program(name)) = sensor.look() else {
             panic!("not seen")
         };
         name

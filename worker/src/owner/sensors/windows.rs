@@ -10,9 +10,8 @@ use std::time::Duration;
 
 use self::watchers::Watchers;
 use super::glance::Glance;
-use super::load::OthersLoad;
 use super::sessions::SessionSights;
-use super::{Sensor, SensorUse, SensorsConfig};
+use super::{Sensor, SensorUse, SensorsConfig, load, when};
 use crate::os::windows::sense;
 use crate::owner::sight::{Reading, Sight, Topic};
 
@@ -72,39 +71,20 @@ fn in_sessions(config: &SensorsConfig) -> [Box<dyn Sensor>; 2] {
 /// Returns every sensor that the owner did not switch off. `evdev` is the switch for the users'
 /// sessions.
 pub(super) fn all(config: &SensorsConfig) -> Vec<Box<dyn Sensor>> {
-    let glances: [(SensorUse, &'static str, Topic, Duration, fn() -> Sight); 2] = [
-        (
-            config.memory,
-            "memory",
-            Topic::Memory,
-            config.memory_every.0,
-            memory,
-        ),
-        (
-            config.power,
-            "power",
-            Topic::Power,
-            config.power_every.0,
-            power,
-        ),
+    let auto = |switch: SensorUse| switch == SensorUse::Auto;
+    let sessions = auto(config.evdev).then(|| in_sessions(config));
+    let others = [
+        when(auto(config.memory), || {
+            Glance::new("memory", Topic::Memory, config.memory_every, memory)
+        }),
+        when(auto(config.power), || {
+            Glance::new("power", Topic::Power, config.power_every, power)
+        }),
+        when(auto(config.load), || load::sensor(config)),
     ];
-    let wanted = glances
-        .into_iter()
-        .filter(|(switch, ..)| *switch == SensorUse::Auto);
-    let glances = wanted.map(|(_, name, topic, every, look)| {
-        Box::new(Glance {
-            name,
-            topic,
-            every,
-            look: Box::new(look),
-        }) as _
-    });
 
-    let sessions = (config.evdev == SensorUse::Auto).then(|| in_sessions(config));
-    let load = (config.load == SensorUse::Auto)
-        .then(|| Box::new(OthersLoad::new(config)) as Box<dyn Sensor>);
     let sessions = sessions.into_iter().flatten();
-    sessions.chain(glances).chain(load).collect()
+    sessions.chain(others.into_iter().flatten()).collect()
 }
 
 fn memory() -> Sight {

@@ -28,6 +28,15 @@ pub(super) struct LogindSession {
     pub began: u64,
 }
 
+/// Returns a property of a session, or nothing of its type where the login manager gives none.
+fn property<'a, T: TryFrom<&'a OwnedVariant> + Default>(
+    properties: &'a BTreeMap<String, OwnedVariant>,
+    name: &str,
+) -> T {
+    let value = properties.get(name);
+    value.and_then(|v| T::try_from(v).ok()).unwrap_or_default()
+}
+
 /// The activity of a session's person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Activity {
@@ -42,39 +51,18 @@ pub(super) enum Activity {
 impl LogindSession {
     /// Reads the properties that the login manager gives.
     pub(super) fn of(id: String, properties: &BTreeMap<String, OwnedVariant>) -> Self {
-        let text = |name: &str| {
-            properties
-                .get(name)
-                .and_then(|v| <&str>::try_from(v).ok())
-                .unwrap_or_default()
-                .to_owned()
-        };
-
-        let flag = |name: &str| {
-            properties
-                .get(name)
-                .and_then(|v| bool::try_from(v).ok())
-                .unwrap_or_default()
-        };
-
-        let time = |name: &str| {
-            properties
-                .get(name)
-                .and_then(|v| u64::try_from(v).ok())
-                .unwrap_or_default()
-        };
-
+        let text = |name: &str| property::<&str>(properties, name).to_owned();
         Self {
             id,
             person: text("Name"),
             class: text("Class"),
             kind: text("Type"),
             state: text("State"),
-            remote: flag("Remote"),
-            locked: flag("LockedHint"),
-            idle: flag("IdleHint"),
-            idle_since: time("IdleSinceHint"),
-            began: time("Timestamp"),
+            remote: property(properties, "Remote"),
+            locked: property(properties, "LockedHint"),
+            idle: property(properties, "IdleHint"),
+            idle_since: property(properties, "IdleSinceHint"),
+            began: property(properties, "Timestamp"),
         }
     }
 
