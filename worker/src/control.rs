@@ -5,7 +5,6 @@
 //! A pause is a file ([`crate::owner::pause`]), so it survives the worker and can be made without
 //! one. The command line formats the answers for people.
 
-mod report;
 #[cfg(test)]
 mod tests;
 #[cfg_attr(unix, path = "control/unix.rs")]
@@ -25,7 +24,6 @@ use tokio::task::JoinSet;
 
 use common::Time;
 use common::owner::StatusReport;
-pub(crate) use report::ReportSources;
 
 use crate::owner::pause;
 use crate::owner::sight::{Reading, Sight};

@@ -4,10 +4,11 @@
 //! Everything slow is outside the loop: attempts are async tasks, the spool and the sensors have
 //! threads, the session is an async task.
 
-mod beats;
+pub(crate) mod beats;
 mod day;
 mod input;
 mod loan;
+mod report;
 mod site;
 mod update;
 
@@ -19,7 +20,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use common::host::{HostFacts, Status};
-use common::owner::StatusReport;
 use common::progress::ProgressReport;
 use common::wire::worker::{BUSY_EVERY, TailOrder, ToMaster, ToWorker};
 use common::{AttemptId, Completion, Span, Time};
@@ -34,7 +34,7 @@ use crate::attempt::{AttemptOrder, Workshop, read_progress};
 use crate::cache::Cache;
 use crate::config::{Config, mebibytes};
 use crate::confinement::{InForce, NetworkRule};
-use crate::control::{self, ControlQuestion, ReportSources};
+use crate::control::{self, ControlQuestion};
 use crate::engine::{CrashRules, Engine, EngineInput as Told, EngineOutput};
 use crate::error::WorkerError;
 use crate::given_back::GivenBackFile;
@@ -52,7 +52,7 @@ use crate::share::{Gauge, UpTime};
 use crate::spool::writer::{self, SpoolRequest, SpoolThread, Spooled};
 use crate::spool::{HostMoment, Spool};
 use crate::{facts, lock};
-use beats::Beats;
+use beats::{Beats, next_beat};
 use day::OwnerDay;
 use input::LoopInput;
 use link::wall_clock;
@@ -540,46 +540,6 @@ impl Shell {
         self.peers.lend(decision.slots(self.facts.slots) > 0);
     }
 
-    /// Returns the state of the worker, for its owner.
-    fn report(&mut self) -> StatusReport {
-        let now = self.now();
-        let today = self.day.report();
-        let Self {
-            facts,
-            policy,
-            engine,
-            link,
-            turned,
-            out,
-            out_of_service,
-            peers,
-            ..
-        } = self;
-
-        let machine = engine.machine();
-        let connected = (self.uplink.is_some(), *turned);
-        let uplink = self.uplink.as_ref();
-        let silent_for = uplink.map_or(Span::ZERO, |(uplink, _)| uplink.silent_for());
-        let out = out.as_deref();
-        let out_of_service = out_of_service.as_deref();
-        ReportSources {
-            host: &link.name,
-            master: &link.master,
-            facts,
-            connected,
-            silent_for,
-            out,
-            out_of_service,
-            policy,
-            machine,
-            sharing: (peers.state(), peers.bytes()),
-            today,
-            site: self.site.report(),
-            update: self.update.report(),
-        }
-        .report(now)
-    }
-
     fn on_session(&mut self, session: SessionEvent, outputs: &mut Vec<EngineOutput>) {
         match session {
             SessionEvent::Greet(answer) => {
@@ -589,18 +549,10 @@ impl Shell {
             SessionEvent::Up(uplink, heartbeat) => {
                 // Earlier outputs are not for this connection.
                 self.carry_out(outputs);
-                let usual = Duration::from(heartbeat).max(Duration::from_millis(10));
                 self.turned = self.now();
                 self.out = None;
                 self.shop.keep_farewell(uplink.farewell());
-                self.uplink = Some((
-                    uplink,
-                    Beats {
-                        usual,
-                        every: usual,
-                        next: Instant::now(),
-                    },
-                ));
+                self.uplink = Some((uplink, Beats::of(heartbeat)));
 
                 for handle in self.attempts.values_mut() {
                     handle.words.clear();
@@ -883,16 +835,6 @@ impl Shell {
 pub(crate) async fn sleep_until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn next_beat(uplink: &mut Option<(Uplink, Beats)>) {
-    match uplink {
-        Some((_, beats)) => {
-            tokio::time::sleep_until(beats.next).await;
-            beats.next = Instant::now() + beats.every;
-        }
         None => std::future::pending().await,
     }
 }

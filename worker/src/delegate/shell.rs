@@ -27,19 +27,13 @@ use crate::os;
 use crate::session::{SessionEvent, Uplink};
 use crate::share::UpTime;
 use crate::spool::writer::SpoolThread;
+use crate::worker::beats::{Beats, next_beat};
 use crate::worker::{LAST_DELIVERY, sleep_until};
 
 /// The time that attempts have to end where the delegate is to leave.
 const LAST_ENDS: Duration = Duration::from_secs(10);
 /// The inputs that are taken before their outputs are carried out.
 const BATCH: usize = 1_024;
-
-/// The [`Uplink`] to the master, with the interval of heartbeats and the time of the next one.
-struct DelegateUplink {
-    uplink: Uplink,
-    every: Duration,
-    next: Instant,
-}
 
 pub(super) struct DelegateShell<E> {
     engine: Engine,
@@ -53,7 +47,7 @@ pub(super) struct DelegateShell<E> {
     orders: BTreeMap<AttemptId, Assignment>,
     /// The attempts that are begun and have not ended.
     live: BTreeSet<AttemptId>,
-    uplink: Option<DelegateUplink>,
+    uplink: Option<(Uplink, Beats)>,
     /// The reason why nothing more can be begun.
     away: Option<String>,
     away_since: Time,
@@ -129,7 +123,7 @@ impl<E: Executor> DelegateShell<E> {
                     leaving = Some(Instant::now());
                     batch.push(DelegateInput::Machine(MachineEvent::Shutdown));
                 }
-                () = beat(&mut self.uplink) => self.beat(),
+                () = next_beat(&mut self.uplink) => self.beat(),
             }
 
             for input in batch.drain(..) {
@@ -144,9 +138,9 @@ impl<E: Executor> DelegateShell<E> {
                 }
             }
             self.carry_out(&mut outputs);
-            if let Some(session) = &self.uplink {
+            if let Some((uplink, _)) = &self.uplink {
                 let idle = self.engine.machine().holds_nothing();
-                session.uplink.alive.set_busy(!idle);
+                uplink.alive.set_busy(!idle);
             }
         }
 
@@ -182,7 +176,7 @@ impl<E: Executor> DelegateShell<E> {
 
     async fn leave(self) {
         // While attempts are not ended elsewhere, the master is to wait for this to come back.
-        if let Some(DelegateUplink { uplink, .. }) = &self.uplink {
+        if let Some((uplink, _)) = &self.uplink {
             if self.live.is_empty() {
                 uplink.say(ToMaster::Leaving);
                 let _ = tokio::time::timeout(LAST_DELIVERY, uplink.closed()).await;
@@ -213,8 +207,8 @@ impl<E: Executor> DelegateShell<E> {
     }
 
     fn say(&self, message: ToMaster) {
-        if let Some(session) = &self.uplink {
-            session.uplink.say(message);
+        if let Some((uplink, _)) = &self.uplink {
+            uplink.say(message);
         }
     }
 
@@ -251,11 +245,7 @@ impl<E: Executor> DelegateShell<E> {
                 // Earlier outputs are not for this connection.
                 self.carry_out(outputs);
 
-                self.uplink = Some(DelegateUplink {
-                    uplink,
-                    every: Duration::from(heartbeat).max(Duration::from_millis(10)),
-                    next: Instant::now(),
-                });
+                self.uplink = Some((uplink, Beats::of(heartbeat)));
                 self.tell(EngineInput::Up, outputs);
             }
             SessionEvent::Said(message) => self.on_message(message, outputs),
@@ -286,9 +276,11 @@ impl<E: Executor> DelegateShell<E> {
             // Nothing can be held elsewhere: it goes on.
             ToWorker::Hold { .. } => {}
             ToWorker::Tail(order) => {
-                let Some(session) = &self.uplink else { return };
+                let Some((uplink, _)) = &self.uplink else {
+                    return;
+                };
 
-                let connection = session.uplink.connection().clone();
+                let connection = uplink.connection().clone();
                 tokio::spawn(async move {
                     let ticket = order.ticket;
                     let _ = connection.open(&Open::Tail { ticket }).await;
@@ -400,8 +392,8 @@ impl<E: Executor> DelegateShell<E> {
                     });
                 }
                 EngineOutput::Deliver(deliveries) => {
-                    if let Some(session) = &self.uplink {
-                        session.uplink.deliver(deliveries);
+                    if let Some((uplink, _)) = &self.uplink {
+                        uplink.deliver(deliveries);
                     }
                 }
                 EngineOutput::Forget(attempts) => self.ask_spool(SpoolRequest::Forget(attempts)),
@@ -453,14 +445,4 @@ fn without_limits(mut assignment: Assignment) -> Assignment {
         command.takes = Demand::PLAIN;
     }
     assignment
-}
-
-async fn beat(session: &mut Option<DelegateUplink>) {
-    match session {
-        Some(session) => {
-            tokio::time::sleep_until(session.next).await;
-            session.next = Instant::now() + session.every;
-        }
-        None => std::future::pending().await,
-    }
 }

@@ -2,16 +2,40 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
+use common::Span;
+use tokio::time::{Instant, sleep_until};
+
+use crate::session::Uplink;
 
 /// The interval of heartbeats and the time of the next one.
-pub(super) struct Beats {
-    pub(super) usual: Duration,
-    pub(super) every: Duration,
-    pub(super) next: Instant,
+pub(crate) struct Beats {
+    usual: Duration,
+    every: Duration,
+    next: Instant,
+}
+
+/// Waits until a heartbeat is due over this connection; for ever while there is none.
+pub(crate) async fn next_beat(uplink: &mut Option<(Uplink, Beats)>) {
+    match uplink {
+        Some((_, beats)) => {
+            sleep_until(beats.next).await;
+            beats.next = Instant::now() + beats.every;
+        }
+        None => std::future::pending().await,
+    }
 }
 
 impl Beats {
+    /// Makes those of a connection whose master wants one in this interval; the first is due now.
+    pub(crate) fn of(heartbeat: Span) -> Self {
+        let usual = Duration::from(heartbeat).max(Duration::from_millis(10));
+        Self {
+            usual,
+            every: usual,
+            next: Instant::now(),
+        }
+    }
+
     /// Sets the interval: as often as `wanted`, otherwise as usual; or at `idle_every`, if that is
     /// longer, while the worker holds no attempts.
     pub(super) fn keep(

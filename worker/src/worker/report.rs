@@ -1,57 +1,35 @@
 //! Fills in the report of a worker to its owner, [`StatusReport`].
 
 use common::attempt::HeldAttempt;
-use common::host::HostFacts;
-use common::owner::{AttemptReport, DayReport, SensorReport, StatusReport, Why};
-use common::site::SiteReport;
-use common::update::UpdateReport;
+use common::owner::{AttemptReport, SensorReport, StatusReport, Why};
 use common::{Span, Time};
 
-use crate::machine::Machine;
-use crate::owner::guard::Guard;
+use super::Shell;
 use crate::owner::policy::{Decision, Watched};
 use crate::owner::sight::{Reading, Sight, Topic};
 
-/// The sources of a report.
-pub(crate) struct ReportSources<'a> {
-    pub(crate) host: &'a str,
-    pub(crate) master: &'a str,
-    pub(crate) facts: &'a HostFacts,
-    /// Whether the worker is connected to the master, and the time since which that is so.
-    pub(crate) connected: (bool, Time),
-    /// The time for which nothing has come over the connection.
-    pub(crate) silent_for: Span,
-    /// The reason why it is not connected, if so.
-    pub(crate) out: Option<&'a str>,
-    /// The reason why the master gives it no new tasks, if so.
-    pub(crate) out_of_service: Option<&'a str>,
-    pub(crate) policy: &'a Guard,
-    pub(crate) machine: &'a Machine,
-    /// Whether it passes inputs on, and the bytes that it has sent and got so.
-    pub(crate) sharing: (String, (u64, u64)),
-    /// The day so far.
-    pub(crate) today: DayReport,
-    /// The settings from the master.
-    pub(crate) site: SiteReport,
-    /// New programs from the master.
-    pub(crate) update: UpdateReport,
-}
-
-impl ReportSources<'_> {
-    /// Makes the report at this time.
-    pub(crate) fn report(self, now: Time) -> StatusReport {
+impl Shell {
+    /// Returns the state of the worker, for its owner.
+    pub(super) fn report(&mut self) -> StatusReport {
+        let now = self.now();
+        let today = self.day.report();
         let (since, decision) = self.policy.decided();
         let why = self.policy.why().into_iter();
         let sensors = self.policy.sensors().iter();
-        let (shares_inputs, (inputs_sent_bytes, inputs_from_hosts_bytes)) = self.sharing;
+        let held = self.engine.machine().held(now);
+        let slots = self.facts.slots;
+        let uplink = self.uplink.as_ref();
+        let silent_for = uplink.map_or(Span::ZERO, |(uplink, _)| uplink.silent_for());
+        let (inputs_sent_bytes, inputs_from_hosts_bytes) = self.peers.bytes();
+
         StatusReport {
-            host: self.host.to_owned(),
-            master: self.master.to_owned(),
-            connected: self.connected.0,
-            connected_for_s: now.since(self.connected.1).secs(),
-            silent_for_s: self.silent_for.secs(),
-            not_connected_because: self.out.map(str::to_owned),
-            out_of_service: self.out_of_service.map(str::to_owned),
+            host: self.link.name.clone(),
+            master: self.link.master.clone(),
+            connected: uplink.is_some(),
+            connected_for_s: now.since(self.turned).secs(),
+            silent_for_s: silent_for.secs(),
+            not_connected_because: self.out.clone(),
+            out_of_service: self.out_of_service.clone(),
             decision: word(decision).to_owned(),
             reason: decision.reason().map(|reason| reason.to_string()),
             decided_for_s: now.since(since).secs(),
@@ -63,16 +41,16 @@ impl ReportSources<'_> {
                 })
                 .collect(),
             sensors: sensors.map(|sensor| sensor_report(sensor, now)).collect(),
-            attempts: self.machine.held(now).iter().map(attempt_report).collect(),
-            slots: self.facts.slots,
-            slots_usable: decision.slots(self.facts.slots),
+            attempts: held.iter().map(attempt_report).collect(),
+            slots,
+            slots_usable: decision.slots(slots),
             confinement: self.facts.confinement.to_string(),
-            shares_inputs,
+            shares_inputs: self.peers.state(),
             inputs_sent_bytes,
             inputs_from_hosts_bytes,
-            today: Some(self.today),
-            site: Some(self.site),
-            update: Some(self.update),
+            today: Some(today),
+            site: Some(self.site.report()),
+            update: Some(self.update.report()),
             version: common::update::program_version().to_owned(),
         }
     }
@@ -129,16 +107,13 @@ fn sensor_report(watched: &Watched, now: Time) -> SensorReport {
         Some((_, Sight::Unknown(why))) => ("unknown", why.clone()),
     };
 
-    let ago_s = watched.sight.as_ref().map(|(at, _)| now.since(*at).secs());
-    let sensor = watched.name.clone();
-    let topic = topic.to_owned();
-    let state = state.to_owned();
+    let seen_at = watched.sight.as_ref().map(|(at, _)| *at);
     SensorReport {
-        sensor,
-        topic,
-        state,
+        sensor: watched.name.clone(),
+        topic: topic.to_owned(),
+        state: state.to_owned(),
         sees,
-        ago_s,
+        ago_s: seen_at.map(|at| now.since(at).secs()),
     }
 }
 
