@@ -44,10 +44,7 @@ pub fn report(source: &str, level: Level, id: u32, text: &str) -> io::Result<()>
             words.as_ptr(),
             ptr::null(),
         );
-        let result = match done {
-            0 => Err(io::Error::last_os_error()),
-            _ => Ok(()),
-        };
+        let result = sys::checked(done);
         DeregisterEventSource(log);
         result
     }

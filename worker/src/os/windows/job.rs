@@ -4,7 +4,7 @@
 
 use std::io;
 use std::mem::{MaybeUninit, offset_of};
-use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
+use std::os::windows::io::{AsRawHandle, OwnedHandle};
 use std::ptr;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use windows_sys::Win32::System::JobObjects::{
 use windows_sys::Win32::System::Threading::IDLE_PRIORITY_CLASS;
 
 use super::load;
-use super::sys::{ProcessHandle, checked, ticks_of};
+use super::sys::{ProcessHandle, checked, owned, ticks_of};
 use crate::os::AttemptLimits;
 
 /// The number of processes that a look expects; more only cost a second look.
@@ -52,14 +52,8 @@ impl JobObject {
     /// Makes an empty job. It must end with the worker; `limits` that the system refuses are only
     /// logged.
     pub(super) fn new(limits: AttemptLimits) -> io::Result<Self> {
-        // SAFETY: neither a name nor rights are passed; the handle is checked, and ours alone.
-        let handle = unsafe {
-            let handle = CreateJobObjectW(ptr::null(), ptr::null());
-            if handle.is_null() {
-                return Err(io::Error::last_os_error());
-            }
-            OwnedHandle::from_raw_handle(handle)
-        };
+        // SAFETY: neither a name nor rights are passed; the handle is ours alone.
+        let handle = unsafe { owned(CreateJobObjectW(ptr::null(), ptr::null()))? };
         let job = Self {
             number: load::enter(&handle)?,
             handle,

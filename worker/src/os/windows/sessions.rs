@@ -69,9 +69,13 @@ pub(crate) fn list() -> io::Result<BTreeMap<u32, SessionState>> {
     // SAFETY: pointers to locals; 0 is this machine. What comes back is read while it is there, as
     // many entries as the system says, and given back.
     unsafe {
-        if WTSEnumerateSessionsW(ptr::null_mut(), 0, 1, &raw mut first, &raw mut count) == 0 {
-            return Err(io::Error::last_os_error());
-        }
+        sys::checked(WTSEnumerateSessionsW(
+            ptr::null_mut(),
+            0,
+            1,
+            &raw mut first,
+            &raw mut count,
+        ))?;
         let entries = (0..count as usize).map(|n| &*first.add(n));
         let listed = entries
             .map(|entry| (entry.SessionId, state(entry.State)))
@@ -163,10 +167,7 @@ impl Rights {
                 ptr::null_mut(),
             )
         };
-        if read == 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(Self(rights))
+        sys::checked(read).map(|()| Self(rights))
     }
 }
 
@@ -219,11 +220,8 @@ pub(crate) fn client(pipe: &NamedPipeServer) -> io::Result<PipeClient> {
 
     // SAFETY: an open pipe, and pointers to locals.
     unsafe {
-        if GetNamedPipeClientSessionId(handle, &raw mut session) == 0
-            || GetNamedPipeClientProcessId(handle, &raw mut process) == 0
-        {
-            return Err(io::Error::last_os_error());
-        }
+        sys::checked(GetNamedPipeClientSessionId(handle, &raw mut session))?;
+        sys::checked(GetNamedPipeClientProcessId(handle, &raw mut process))?;
     }
     Ok(PipeClient { session, process })
 }
@@ -236,23 +234,15 @@ pub(crate) fn program_of(process: u32) -> io::Result<PathBuf> {
     let mut path = vec![0_u16; PATH];
     let mut length = PATH as u32;
 
-    // SAFETY: the handle is checked, and ours alone; a buffer of the length that is said.
+    // SAFETY: the handle is ours alone; a buffer of the length that is said.
     unsafe {
-        let handle = OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, process);
-        if handle.is_null() {
-            return Err(io::Error::last_os_error());
-        }
-        let handle = OwnedHandle::from_raw_handle(handle);
-        let to = path.as_mut_ptr();
-        let asked = QueryFullProcessImageNameW(
+        let handle = sys::owned(OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, process))?;
+        sys::checked(QueryFullProcessImageNameW(
             handle.as_raw_handle(),
             PROCESS_NAME_WIN32,
-            to,
+            path.as_mut_ptr(),
             &raw mut length,
-        );
-        if asked == 0 {
-            return Err(io::Error::last_os_error());
-        }
+        ))?;
     }
 
     path.truncate(length as usize);
@@ -273,15 +263,13 @@ pub(crate) fn start_in(session: u32, program: &Path) -> io::Result<()> {
     // SAFETY: structs of numbers and pointers, of which zeroes are a valid value; strings with
     // their final zeroes, which live until after the call; handles are checked, and ours alone.
     unsafe {
-        if WTSQueryUserToken(session, token.as_mut_ptr()) == 0 {
-            return Err(io::Error::last_os_error());
-        }
+        sys::checked(WTSQueryUserToken(session, token.as_mut_ptr()))?;
         let token = OwnedHandle::from_raw_handle(token.assume_init());
         let mut start: STARTUPINFOW = MaybeUninit::zeroed().assume_init();
         start.cb = size_of::<STARTUPINFOW>() as u32;
         start.lpDesktop = desktop.as_mut_ptr();
         let mut started: PROCESS_INFORMATION = MaybeUninit::zeroed().assume_init();
-        let done = CreateProcessAsUserW(
+        sys::checked(CreateProcessAsUserW(
             token.as_raw_handle(),
             path.as_ptr(),
             line.as_mut_ptr(),
@@ -293,10 +281,7 @@ pub(crate) fn start_in(session: u32, program: &Path) -> io::Result<()> {
             ptr::null(),
             &raw const start,
             &raw mut started,
-        );
-        if done == 0 {
-            return Err(io::Error::last_os_error());
-        }
+        ))?;
         for handle in [started.hThread, started.hProcess] {
             drop(OwnedHandle::from_raw_handle(handle));
         }
@@ -316,18 +301,27 @@ pub(crate) fn become_a_watcher() -> io::Result<()> {
     // the rights live until after the call.
     unsafe {
         let this = GetCurrentProcess();
-        if SetKernelObjectSecurity(this, DACL_SECURITY_INFORMATION, rights.0) == 0
-            || OpenProcessToken(this, TOKEN_ADJUST_PRIVILEGES, token.as_mut_ptr()) == 0
-        {
-            return Err(io::Error::last_os_error());
-        }
+        sys::checked(SetKernelObjectSecurity(
+            this,
+            DACL_SECURITY_INFORMATION,
+            rights.0,
+        ))?;
+        sys::checked(OpenProcessToken(
+            this,
+            TOKEN_ADJUST_PRIVILEGES,
+            token.as_mut_ptr(),
+        ))?;
         let token = OwnedHandle::from_raw_handle(token.assume_init());
         let none = (ptr::null(), 0, ptr::null_mut(), ptr::null_mut());
-        if AdjustTokenPrivileges(token.as_raw_handle(), 1, none.0, none.1, none.2, none.3) == 0 {
-            return Err(io::Error::last_os_error());
-        }
+        sys::checked(AdjustTokenPrivileges(
+            token.as_raw_handle(),
+            1,
+            none.0,
+            none.1,
+            none.2,
+            none.3,
+        ))
     }
-    Ok(())
 }
 
 #[cfg(test)]

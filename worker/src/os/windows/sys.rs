@@ -76,15 +76,20 @@ pub(super) fn open(id: u32) -> io::Result<ProcessHandle> {
         | PROCESS_SUSPEND_RESUME
         | PROCESS_TERMINATE;
 
-    // SAFETY: numbers only; the handle is checked, and ours alone.
-    unsafe {
-        let handle = OpenProcess(rights, 0, id);
-        if handle.is_null() {
-            Err(io::Error::last_os_error())
-        } else {
-            Ok(ProcessHandle(OwnedHandle::from_raw_handle(handle)))
-        }
+    // SAFETY: numbers only; the handle is ours alone.
+    unsafe { owned(OpenProcess(rights, 0, id)) }.map(ProcessHandle)
+}
+
+/// Turns a handle that the system has just made into ours: null is an error.
+///
+/// # Safety
+/// A handle that is not null must be open, and nobody else's.
+pub(super) unsafe fn owned(handle: HANDLE) -> io::Result<OwnedHandle> {
+    if handle.is_null() {
+        return Err(io::Error::last_os_error());
     }
+    // SAFETY: the caller's promise.
+    Ok(unsafe { OwnedHandle::from_raw_handle(handle) })
 }
 
 /// Turns a result of the system's into ours: zero is an error.

@@ -19,7 +19,7 @@ use windows_sys::Win32::Security::{
 };
 use windows_sys::Win32::System::Threading::OpenProcessToken;
 
-use super::sys::ProcessHandle;
+use super::sys::{self, ProcessHandle};
 
 /// The one privilege that is left, by its number: to reach a file through directories that cannot
 /// be listed. Without it hardly a program starts.
@@ -64,9 +64,7 @@ impl Token {
         let mut token = MaybeUninit::<HANDLE>::uninit();
         // SAFETY: an open handle; what comes back is checked, and ours alone.
         unsafe {
-            if OpenProcessToken(process.raw(), rights, token.as_mut_ptr()) == 0 {
-                return Err(io::Error::last_os_error());
-            }
+            sys::checked(OpenProcessToken(process.raw(), rights, token.as_mut_ptr()))?;
             Ok(Self(OwnedHandle::from_raw_handle(token.assume_init())))
         }
     }
@@ -148,10 +146,7 @@ impl Token {
         let set = unsafe {
             SetTokenInformation(token, TokenIntegrityLevel, (&raw const label).cast(), bytes)
         };
-        if set == 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
+        sys::checked(set)
     }
 }
 
@@ -164,10 +159,7 @@ fn ask(token: HANDLE, what: TOKEN_INFORMATION_CLASS) -> io::Result<Vec<u64>> {
 
     // SAFETY: a token that is open, or our own, and a buffer of the length that is said, aligned for any of these structs.
     let told = unsafe { GetTokenInformation(token, what, to, bytes, &raw mut length) };
-    if told == 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(answer)
+    sys::checked(told).map(|()| answer)
 }
 
 #[cfg(test)]
@@ -176,7 +168,6 @@ mod tests {
     use std::process::Command;
 
     use super::*;
-    use crate::os::windows::sys;
 
     #[test]
     fn a_command_has_no_privilege_but_to_pass_through_directories() {
