@@ -21,21 +21,20 @@ pub use abilities::{Abilities, Ability, Means, abilities};
 pub(crate) use linux::{
     Accounts, DirWatch, awake, boot_id, close_inherited, cores, donor_main, enlarge,
     give_up_capabilities, landlock_version, memory_bound, since_boot, spawner_main, this_program,
-    thread_cpu,
 };
 #[cfg(target_os = "linux")]
 pub use linux::{Grounds, Launcher, Output, Process, Survey};
 #[cfg(target_os = "macos")]
 pub(crate) use macos::{
     Accounts, DirWatch, awake, boot_id, cores, enlarge, landlock_version, memory_bound, sense,
-    since_boot, spawner_main, this_program, thread_cpu,
+    since_boot, spawner_main, this_program,
 };
 #[cfg(target_os = "macos")]
 pub use macos::{Launcher, Output, Process};
 #[cfg(not(target_os = "linux"))]
 pub use survey::{Grounds, Survey};
 #[cfg(unix)]
-pub(crate) use unix::{account, files, is_root};
+pub(crate) use unix::{account, files, is_root, thread_cpu};
 #[cfg(windows)]
 pub(crate) use windows::{
     Accounts, DirWatch, TASK_PATH, account, awake, boot_id, clock_and_memory, cores, enlarge,

@@ -33,14 +33,14 @@ use common::wire::frame;
 use link::Farewell;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, send, sendmsg};
 use rustix::process::Signal;
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-use super::unix::program;
+use super::unix::{program, since_zero};
 use super::{Launch, ProcessOrder, WatcherReport, files};
 use crate::blocking::off;
 pub(crate) use cgroup::memory_bound;
@@ -492,23 +492,12 @@ pub(crate) fn this_program() -> PathBuf {
 
 /// Returns the time since the host was started, with suspensions of the host.
 pub(crate) fn since_boot() -> common::Time {
-    let now = clock_gettime(ClockId::Boottime);
-    common::Time(u64::try_from(now.tv_sec * 1_000_000 + now.tv_nsec / 1_000).unwrap_or(0))
+    common::Time(0) + since_zero(ClockId::Boottime)
 }
 
 /// Returns the time since the host was started, without suspensions of the host.
 pub(crate) fn awake() -> common::Span {
-    let now = clock_gettime(ClockId::Monotonic);
-    common::Span(u64::try_from(now.tv_sec * 1_000_000 + now.tv_nsec / 1_000).unwrap_or(0))
-}
-
-/// Returns the processor time that this thread has used.
-pub(crate) fn thread_cpu() -> std::time::Duration {
-    let used = clock_gettime(ClockId::ThreadCPUTime);
-    std::time::Duration::new(
-        u64::try_from(used.tv_sec).unwrap_or(0),
-        u32::try_from(used.tv_nsec).unwrap_or(0),
-    )
+    since_zero(ClockId::Monotonic)
 }
 
 /// Returns the version of Landlock in the kernel; 0 if none.

@@ -19,6 +19,7 @@ use rustix::thread::{
 };
 
 use crate::os::ProcessStatus;
+use crate::os::unix::{cpu_time, process_status};
 
 /// The side of a fork.
 pub(super) enum Fork {
@@ -159,11 +160,7 @@ pub(super) fn reap() -> Reap {
         None if pid < 0 => Reap::Childless,
         None => Reap::Alive,
         Some(pid) => {
-            let status = if libc::WIFSIGNALED(status) {
-                ProcessStatus::Signalled(libc::WTERMSIG(status))
-            } else {
-                ProcessStatus::Exited(libc::WEXITSTATUS(status))
-            };
+            let status = process_status(status);
             Reap::Child(Reaped { pid, status })
         }
     }
@@ -177,11 +174,7 @@ pub(super) fn children_cpu() -> Duration {
         libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
         usage.assume_init()
     };
-    let of = |t: libc::timeval| {
-        Duration::from_secs(u64::try_from(t.tv_sec).unwrap_or(0))
-            + Duration::from_micros(u64::try_from(t.tv_usec).unwrap_or(0))
-    };
-    of(usage.ru_utime) + of(usage.ru_stime)
+    cpu_time(&usage)
 }
 
 /// Forks a child of this process's parent. The caller must have one thread only, and end soon: it

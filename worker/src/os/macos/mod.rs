@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 
 pub(crate) use load::Accounts;
 
 use super::Confines;
 pub use super::unix::group::{Launcher, Output, Process};
-use super::unix::{group, guard};
+use super::unix::{group, guard, since_zero};
 
 /// The names in a directory, which are looked at again and again here.
 #[derive(Debug)]
@@ -55,23 +55,13 @@ pub(crate) fn this_program() -> PathBuf {
 
 /// Returns the time since the host was started, with its sleep: this clock goes on meanwhile, unlike elsewhere.
 pub(crate) fn since_boot() -> common::Time {
-    let now = clock_gettime(ClockId::Monotonic);
-    common::Time(u64::try_from(now.tv_sec * 1_000_000 + now.tv_nsec / 1_000).unwrap_or(0))
+    common::Time(0) + since_zero(ClockId::Monotonic)
 }
 
 /// Returns the time since this program first asked, without sleep: the standard library's clock stands still then.
 pub(crate) fn awake() -> common::Span {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     START.get_or_init(Instant::now).elapsed().into()
-}
-
-/// Returns the processor time that this thread has used.
-pub(crate) fn thread_cpu() -> Duration {
-    let used = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(
-        u64::try_from(used.tv_sec).unwrap_or(0),
-        u32::try_from(used.tv_nsec).unwrap_or(0),
-    )
 }
 
 /// Returns no processors: commands cannot be bound to any here.

@@ -23,7 +23,7 @@ use tokio::net::unix::pipe;
 use tokio::sync::{Notify, oneshot};
 
 use super::guard::GroupGuard;
-use super::{files, program};
+use super::{cpu_time, files, process_status, program};
 use crate::blocking::off;
 use crate::os::{
     AttemptLimits, Grounds, Launch, ProcessOrder, ProcessStatus, WatcherReport, survey,
@@ -291,12 +291,7 @@ fn reap(id: Pid) -> (ProcessStatus, Duration) {
         usage.assume_init()
     };
 
-    let status = if libc::WIFSIGNALED(status) {
-        ProcessStatus::Signalled(libc::WTERMSIG(status))
-    } else {
-        ProcessStatus::Exited(libc::WEXITSTATUS(status))
-    };
-    (status, of(usage.ru_utime) + of(usage.ru_stime))
+    (process_status(status), cpu_time(&usage))
 }
 
 /// Returns the processor time of this process, and of the commands that have ended, with those that they waited for.
@@ -308,14 +303,9 @@ pub(crate) fn used_so_far() -> Duration {
             libc::getrusage(who, usage.as_mut_ptr());
             usage.assume_init()
         };
-        of(usage.ru_utime) + of(usage.ru_stime)
+        cpu_time(&usage)
     };
     one(libc::RUSAGE_SELF) + one(libc::RUSAGE_CHILDREN)
-}
-
-fn of(time: libc::timeval) -> Duration {
-    Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or(0))
-        + Duration::from_micros(u64::try_from(time.tv_usec).unwrap_or(0))
 }
 
 #[cfg(test)]
