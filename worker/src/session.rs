@@ -159,13 +159,9 @@ pub(crate) async fn keep<T: From<SessionEvent> + Send + 'static>(
         papers.refused = matches!(error, LinkError::NotAccepted(_));
 
         let refused = is_refusal(&error);
-        let words = match refused {
-            true => in_words(&identity, &error).await,
-            false => error.to_string(),
-        };
-        let again_in = match refused {
-            true => again.refused.delay(),
-            false => again.delay(),
+        let (words, again_in) = match refused {
+            true => (in_words(&identity, &error).await, again.refused.delay()),
+            false => (error.to_string(), again.delay()),
         };
         let pause = Span::from(again_in);
         if refused {

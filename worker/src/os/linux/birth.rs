@@ -76,39 +76,34 @@ pub(super) struct WayOut<'a> {
 
 /// The reason why a program was not reached.
 #[derive(Debug)]
-pub(super) enum NotBorn {
-    /// No process could be made.
-    Process(io::Error),
-    /// It could not enter its control groups.
-    Groups(io::Error),
-    /// Its limits could not be set.
-    Limits(io::Error),
-    /// It could not be confined.
-    Cage(io::Error),
-    /// The program could not be executed.
-    Program(io::Error),
+pub(super) struct NotBorn {
+    /// The stage that was not passed.
+    pub stage: BirthStage,
+    pub error: io::Error,
 }
 
 impl NotBorn {
-    /// Returns the error, whatever stage it belongs to.
-    pub(super) fn into_error(self) -> io::Error {
-        match self {
-            Self::Process(error)
-            | Self::Groups(error)
-            | Self::Limits(error)
-            | Self::Cage(error)
-            | Self::Program(error) => error,
+    fn at(stage: BirthStage, error: impl Into<io::Error>) -> Self {
+        Self {
+            stage,
+            error: error.into(),
         }
     }
 }
 
-/// The stage of the new process, which tells where an error belongs.
+/// The stage of a birth, which tells where an error belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
-enum BirthStage {
+pub(super) enum BirthStage {
+    /// The process is made.
+    Process,
+    /// It enters its control groups.
     Groups,
+    /// Its limits are set.
     Limits,
+    /// It is confined.
     Cage,
+    /// The program is executed.
     Program,
 }
 
@@ -174,7 +169,7 @@ pub(super) fn spawn(birth: &Birth<'_>) -> Result<Pid, NotBorn> {
         .iter()
         .map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, ABOVE))
         .collect::<Result<Vec<_>, _>>();
-    let passed = passed.map_err(|error| NotBorn::Process(error.into()))?;
+    let passed = passed.map_err(|error| NotBorn::at(BirthStage::Process, error))?;
 
     let mut plan = BirthPlan {
         programs: programs.as_ptr(),
@@ -197,7 +192,7 @@ pub(super) fn spawn(birth: &Birth<'_>) -> Result<Pid, NotBorn> {
         rules: cage.rules.as_ref().map_or(-1, AsRawFd::as_raw_fd),
         filter: libc::sock_fprog {
             len: u16::try_from(cage.filter.len())
-                .map_err(|e| NotBorn::Cage(io::Error::other(e)))?,
+                .map_err(|e| NotBorn::at(BirthStage::Cage, io::Error::other(e)))?,
             // The kernel copies it, and the two types are the same struct of the kernel's.
             filter: cage.filter.as_ptr().cast_mut().cast(),
         },
@@ -218,7 +213,8 @@ pub(super) fn spawn(birth: &Birth<'_>) -> Result<Pid, NotBorn> {
         libc::clone(become_program, top.cast(), flags, (&raw mut plan).cast())
     };
     let Some(pid) = positive(pid) else {
-        return Err(NotBorn::Process(io::Error::last_os_error()));
+        let error = io::Error::last_os_error();
+        return Err(NotBorn::at(BirthStage::Process, error));
     };
 
     // SAFETY: plain reads; volatile because the compiler did not see the child write.
@@ -235,13 +231,7 @@ pub(super) fn spawn(birth: &Birth<'_>) -> Result<Pid, NotBorn> {
     // The child has exited; it is reaped here so that nobody takes it for a command.
     // SAFETY: waiting for a child of this process.
     unsafe { libc::waitpid(pid.as_raw_nonzero().get(), ptr::null_mut(), 0) };
-    let error = io::Error::from_raw_os_error(error);
-    Err(match stage {
-        BirthStage::Groups => NotBorn::Groups(error),
-        BirthStage::Limits => NotBorn::Limits(error),
-        BirthStage::Cage => NotBorn::Cage(error),
-        BirthStage::Program => NotBorn::Program(error),
-    })
+    Err(NotBorn::at(stage, io::Error::from_raw_os_error(error)))
 }
 
 /// The child's way from its birth to its program.

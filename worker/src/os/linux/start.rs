@@ -14,7 +14,7 @@ use rustix::process::{
     DumpableBehavior, Gid, Pid, Resource, Uid, getrlimit, set_dumpable_behavior,
 };
 
-use super::birth::{Birth, NotBorn, Stdio, spawn};
+use super::birth::{Birth, BirthStage, NotBorn, Stdio, spawn};
 use super::cgroup::OpenRoom;
 use super::confine::{Filters, cage};
 use super::processors::set_of;
@@ -100,7 +100,8 @@ pub(super) fn start(
         limits: &limits(launch, room),
         ..birth
     });
-    let born = if matches!(entered, Err(NotBorn::Groups(_))) {
+    let refused = |not: &NotBorn| not.stage == BirthStage::Groups;
+    let born = if entered.as_ref().is_err_and(refused) {
         *room = OpenRoom::default();
         means.bear(&Birth {
             limits: &limits(launch, room),
@@ -110,16 +111,16 @@ pub(super) fn start(
         entered
     };
 
-    born.map_err(|not| match not {
-        NotBorn::Program(error) => NotBegun::Program(error),
-        NotBorn::Limits(error) => NotBegun::Because(format!("its limits cannot be set: {error}")),
-        NotBorn::Cage(error) if error.kind() == io::ErrorKind::PermissionDenied && launch.confines.account.is_some() => NotBegun::Because(format!(
+    born.map_err(|NotBorn { stage, error }| match stage {
+        BirthStage::Program => NotBegun::Program(error),
+        BirthStage::Limits => NotBegun::Because(format!("its limits cannot be set: {error}")),
+        BirthStage::Cage if error.kind() == io::ErrorKind::PermissionDenied && launch.confines.account.is_some() => NotBegun::Because(format!(
             "the account of tasks cannot reach {}, and this system lets the worker open no way there: {error}; start the \
              worker with a directory that other accounts may pass, such as --state-dir /var/lib/deskgrid",
             dir.display()
         )),
-        NotBorn::Cage(error) => NotBegun::Because(confined(launch, &error)),
-        NotBorn::Process(error) | NotBorn::Groups(error) => NotBegun::Because(format!("this host has no process for it: {error}")),
+        BirthStage::Cage => NotBegun::Because(confined(launch, &error)),
+        BirthStage::Process | BirthStage::Groups => NotBegun::Because(format!("this host has no process for it: {error}")),
     })
 }
 

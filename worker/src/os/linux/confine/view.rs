@@ -168,7 +168,7 @@ impl View {
             step: None,
         });
         drop((theirs, said));
-        let pid = born.map_err(|not| failed(not.into_error()))?;
+        let pid = born.map_err(|not| failed(not.error))?;
 
         let received = receive(&ours);
         // It has nothing more to do, or takes too long.
