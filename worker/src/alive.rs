@@ -132,7 +132,7 @@ impl AliveSender {
             tokio::select! {
                 () = tokio::time::sleep(every) => {}
                 // What was promised of an idle worker is too late for a busy one.
-                () = becomes(&mut busy, true), if !was_busy => continue,
+                () = becomes_true(&mut busy), if !was_busy => continue,
             }
 
             unanswered = if self.count(connection.received()) {
@@ -146,9 +146,9 @@ impl AliveSender {
     }
 }
 
-/// Resolves once the value is as wanted.
-async fn becomes(value: &mut watch::Receiver<bool>, wanted: bool) {
-    if value.wait_for(|value| *value == wanted).await.is_err() {
+/// Resolves once the value is true.
+async fn becomes_true(value: &mut watch::Receiver<bool>) {
+    if value.wait_for(|value| *value).await.is_err() {
         std::future::pending::<()>().await;
     }
 }

@@ -270,7 +270,6 @@ impl Config {
     }
 
     fn limits(&self) -> AttemptLimits {
-        let some = |n| if n == 0 { None } else { Some(n) };
         AttemptLimits {
             memory: some(self.memory_limit_bytes),
             processes: some(self.processes_limit),
@@ -281,7 +280,6 @@ impl Config {
 
     /// Returns the limits of each task's directory, in bytes and in files; `None`: no limit.
     pub(crate) fn disk_limits(&self) -> (Option<u64>, Option<u64>) {
-        let some = |n| if n == 0 { None } else { Some(n) };
         (some(self.disk_limit_bytes), some(self.disk_files_limit))
     }
 
@@ -297,6 +295,11 @@ impl Config {
         let udp_every = self.udp_retry.0.max(Duration::from_secs(1));
         Again::new(self.reconnect_base.0, self.reconnect_cap.0, udp_every)
     }
+}
+
+/// Returns a limit of a file, where 0 is none.
+fn some(limit: u64) -> Option<u64> {
+    Some(limit).filter(|limit| *limit != 0)
 }
 
 fn text_of(path: &Path) -> Result<String, WorkerError> {

@@ -410,15 +410,13 @@ impl InputPeers {
                 let _ = news.changed().await;
             }
         };
-        let stopped = tokio::select! {
+        tokio::select! {
             sent = serve_host(channel, &path, ticket.blob.size, offset, &self.pace) => {
                 return sent.map(|()| true);
             }
-            () = withdrawn => true,
-        };
-        if stopped {
-            withdraw(channel);
+            () = withdrawn => {}
         }
+        withdraw(channel);
         Ok(true)
     }
 }

@@ -167,10 +167,9 @@ impl Default for InputRule {
 
 impl Default for LoadRule {
     fn default() -> Self {
-        let of = Whole::Processor;
         Self {
             heed: true,
-            of,
+            of: Whole::Processor,
             busy_above: 0.5,
             busy_after: ConfigDuration::from_secs(10),
             free_below: 0.25,

@@ -28,7 +28,6 @@ pub(super) struct MemorySensor {
 
 impl MemorySensor {
     pub(super) fn new(config: &SensorsConfig) -> Self {
-        let every = config.memory_every.0;
         let bell = OpenOptions::new()
             .read(true)
             .write(true)
@@ -39,7 +38,7 @@ impl MemorySensor {
 
         Self {
             proc: config.proc_dir.clone(),
-            every,
+            every: config.memory_every.0,
             bell,
         }
     }

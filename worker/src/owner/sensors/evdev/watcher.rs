@@ -80,16 +80,14 @@ struct Watcher<'a> {
 /// If the worker cannot be told, which is its end.
 pub(super) fn watch(places: DeviceDirs, worker: &File) -> io::Result<()> {
     let news = listen(&places);
-    let rested = Time(0);
-    let scanned = Time(0);
     let mut watcher = Watcher {
         places,
         worker,
         devices: BTreeMap::new(),
         news,
         said: None,
-        rested,
-        scanned,
+        rested: Time(0),
+        scanned: Time(0),
     };
     watcher.scan()?;
     while watcher.step()? {}
