@@ -35,7 +35,7 @@ pub use common::time::iso;
 
 pub use accounts::{AccountAnswer, AccountJson, AccountsJson, EstimatesJson, ShareJson};
 pub use events::{EventJson, EventLine, FileJson, LostEvents, LostJson, ResultJson};
-pub use hosts::HostJson;
+pub use hosts::{HostExplainJson, HostJson};
 pub use jobs::{
     AddJson, ExplainAnswer, ExplainJson, FailureCause, FailuresOnHost, JobInfo, JobInfoJson,
     JobJson, PredictionAnswer, PredictionJson, RequestAnswer, RequestJson, Retried, RetriedJson,

@@ -10,11 +10,11 @@ use common::identity::AuditView;
 use common::selector::{Selector, beyond};
 use common::token::{JoinToken, Role};
 use common::view::{
-    AccountView, EstimatesView, ExplainView, HostView, JobState, JobView, OutputView, RunningView,
-    TaskState, TaskView, TokenView, Undecided, WorkView,
+    AccountView, EstimatesView, ExplainView, HostExplainView, HostView, JobState, JobView,
+    OutputView, RunningView, TaskState, TaskView, TokenView, Undecided, WorkView,
 };
 use common::wire::client::{Reply, Request};
-use common::wire::{RUNNING_VERSION, WORK_VERSION};
+use common::wire::{RUNNING_VERSION, SERVICE_VERSION, WORK_VERSION};
 use link::client::unexpected;
 use link::{Client, Connection, Identity, LinkError, Purpose};
 pub(crate) use pages::{OutputPages, TaskPages};
@@ -82,7 +82,8 @@ pub(crate) struct Session {
     master: String,
     name: String,
     role: Role,
-    renewals: Arc<Renewals>,
+    /// Ends with the last copy of the session.
+    _renewals: Arc<Renewals>,
 }
 
 /// The task that renews the identity while a session lasts: whoever waits or looks on may be connected for longer than a
@@ -148,7 +149,7 @@ impl Session {
             master: identity.link.master,
             name: identity.link.name,
             role: identity.link.role,
-            renewals,
+            _renewals: renewals,
         })
     }
 
@@ -238,6 +239,20 @@ impl Session {
     pub(crate) async fn explained(&self, job: JobId) -> Result<Box<ExplainView>, Failure> {
         let reply = self.one(&Request::Explain { job }).await?;
         Ok(answer!(reply, Reply::Explained)?)
+    }
+
+    /// Returns why a host takes no more tasks.
+    ///
+    /// # Errors
+    /// If there is no such host, if the master is too old to tell, or the connection is gone.
+    pub(crate) async fn host_explained(&self, host: String) -> Result<HostExplainView, Failure> {
+        if self.client.version() < SERVICE_VERSION {
+            let what = "the master's program is too old to explain a host";
+            let hint = "ask for the reasons of one job: deskgrid job explain JOB";
+            return Err(Failure::error("too-old", what, hint));
+        }
+        let reply = self.one(&Request::HostExplain { host }).await?;
+        Ok(*answer!(reply, Reply::HostExplained)?)
     }
 
     /// Returns exactly one job.

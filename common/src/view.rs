@@ -582,6 +582,28 @@ pub struct ExplainView {
     pub share: Option<ShareView>,
 }
 
+/// The reasons why a host takes no more tasks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HostExplainView {
+    /// The host.
+    pub host: HostView,
+    /// The unfinished jobs, those with waiting tasks first.
+    pub jobs: Vec<HostJobView>,
+    /// The number of further unfinished jobs.
+    pub more: u64,
+}
+
+/// The reason why a host takes no more tasks of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostJobView {
+    /// The job.
+    pub job: JobId,
+    /// The number of its tasks that wait.
+    pub waiting: u64,
+    /// The reason why the host takes none of them, or where none waits no copy of a running one.
+    pub why: String,
+}
+
 /// A live copy of a live attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DuplicateView {

@@ -6,14 +6,15 @@ use axum::response::Response;
 use common::text::printable;
 use common::token::Role;
 use common::units::Bytes;
-use common::view::{HostState, HostView};
+use common::view::{HostExplainView, HostState, HostView};
+use common::wire::client::{Reply, Request};
 use maud::{Markup, html};
 use serde::Deserialize;
 
 use crate::chart;
 use crate::error::PageError;
 use crate::parts::{
-    StateLook, action, badge, count, grouped, host_link, in_path, table, task_link,
+    StateLook, action, badge, count, grouped, host_link, in_path, of_job, table, task_link,
 };
 use crate::shell::{HtmlPage, LoggedIn, Renewal, Shared};
 use crate::week::week;
@@ -145,6 +146,9 @@ pub(crate) async fn one(
         Role::Admin => week(&grid.of(&who), &host.facts.name).await?,
         Role::Client | Role::Worker | Role::Gateway => None,
     };
+    // A master behind a gateway may be older than this question.
+    let explain = Request::HostExplain { host: name };
+    let explained = grid.of(&who).one(explain).await.ok();
     let body = html! {
         h1 { (printable(&host.facts.name)) " " (badge(StateLook::of_host(host.state), &host.state)) }
         p.sentence {
@@ -161,6 +165,7 @@ pub(crate) async fn one(
                 ul { @for attempt in host.attempts.iter().take(ATTEMPTS) { li { "task " (task_link(attempt.task)) ", attempt " (attempt.number) } } }
             }
         }
+        @if let Some(Reply::HostExplained(view)) = &explained { (passes_over(view)) }
         @if let Some(week) = week { (week) }
     };
     Ok(HtmlPage {
@@ -171,6 +176,26 @@ pub(crate) async fn one(
         body,
     }
     .answer(&headers))
+}
+
+/// Says job by job why a host takes no more tasks.
+fn passes_over(view: &HostExplainView) -> Markup {
+    html! {
+        section aria-labelledby="why" {
+            h2 #why { "Why it takes no more tasks" }
+            @if view.jobs.is_empty() { p.quiet { "No job that it could work on is unfinished." } }
+            @else {
+                (table(&["Job", "Waiting tasks", "Why not here"], &html! {
+                    @for of in &view.jobs { tr {
+                        td { a href=(of_job(of.job, "/why")) { (of.job) } }
+                        td.number { (grouped(of.waiting)) }
+                        td { (printable(&of.why)) }
+                    } }
+                }))
+            }
+            @if view.more > 0 { p.quiet { (count(view.more, "more job is", "more jobs are")) " not shown." } }
+        }
+    }
 }
 
 fn actions(host: &HostView) -> Markup {

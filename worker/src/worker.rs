@@ -169,15 +169,14 @@ pub async fn run(
     let (spool, spooling) =
         writer::start(spool, moment, tell.clone()).map_err(WorkerError::Spool)?;
 
-    let session = session::keep(
+    let session = tokio::spawn(session::keep(
         identity,
         dir.join("identity"),
         config.again(),
         blobs,
         tell.clone(),
         (current, Arc::clone(&peers)),
-    );
-    let session = tokio::spawn(session);
+    ));
     let look_every = config.look_every();
     let book = Book::open(&dir, look_every.into(), config.record_limit);
     let shell = Shell {

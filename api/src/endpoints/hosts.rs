@@ -11,7 +11,7 @@ use crate::access::collect;
 use crate::answer::{JsonAnswer, JsonDocument};
 use crate::call::Call;
 use crate::cursor::PageStart;
-use crate::json::{HostJson, Object, SiteJson, UpdatesJson};
+use crate::json::{HostExplainJson, HostJson, Object, SiteJson, UpdatesJson};
 use crate::problem::Problem;
 use crate::table::{JsonBody, NoBody, NoQuery, Table};
 
@@ -24,6 +24,10 @@ pub(super) fn add(table: &mut Table) {
         .get("/hosts/{host}", "host")
         .about("Shows a host.")
         .serve(info);
+    table
+        .get("/hosts/{host}/explain", "explainHost")
+        .about("Says why a host takes no more tasks of your jobs.")
+        .serve(explain);
     table
         .post("/hosts/{host}/drain", "drainHost")
         .about("Drains a host: it gets no new attempts. Admins only.")
@@ -133,6 +137,14 @@ fn name(call: &Call) -> String {
 async fn info(call: Call, _: NoQuery, _: NoBody) -> JsonAnswer<HostJson> {
     let names = vec![name(&call)];
     one(&call, Request::Hosts { names }).await
+}
+
+async fn explain(call: Call, _: NoQuery, _: NoBody) -> JsonAnswer<HostExplainJson> {
+    let host = name(&call);
+    match call.grid.one(Request::HostExplain { host }).await? {
+        Reply::HostExplained(view) => Ok(JsonDocument(view.json())),
+        _ => Err(Problem::unexpected()),
+    }
 }
 
 async fn revoke(call: Call, _: NoQuery, _: NoBody) -> JsonAnswer<HostJson> {

@@ -2,7 +2,7 @@
 
 use common::host::Gpu;
 use common::needs::Label;
-use common::view::{HostState, HostView};
+use common::view::{HostExplainView, HostJobView, HostState, HostView};
 
 use super::{IsoTime, Word, all, form};
 
@@ -81,6 +81,31 @@ form! {
         pub belongs_to: Option<String> = view.belongs_to.clone(),
         /// The number of its latest results in a row that agreed with others'.
         pub agreed: u32 = view.agreed,
+    }
+}
+
+form! {
+    /// A host, and why it takes no more tasks.
+    pub struct HostExplainJson of HostExplainView as view {
+        /// The host.
+        #[serde(flatten)]
+        pub host: HostJson = view.host.json(),
+        /// The unfinished jobs that the asker owns (of all users for an admin), those with waiting tasks first.
+        pub jobs: Vec<HostJobJson> = all(&view.jobs),
+        /// The number of further ones.
+        pub more: u64 = view.more,
+    }
+}
+
+form! {
+    /// The reason why a host takes no more tasks of a job.
+    pub struct HostJobJson of HostJobView as view {
+        /// The job's number.
+        pub job: u32 = view.job.0,
+        /// The number of its tasks that wait.
+        pub waiting: u64 = view.waiting,
+        /// The reason why the host takes none of them, or where none waits no copy of a running one.
+        pub reason: String = view.why.clone(),
     }
 }
 

@@ -9,9 +9,10 @@ use common::platform::HostPlatform;
 use common::token::Role;
 use common::view::{
     AfterView, AttemptState, AttemptView, Belief, CounterView, DuplicateView, EstimatesView,
-    ExplainView, Forecast, HostState, HostView, JobState, JobView, LimitsView, PromiseState,
-    PromiseStatus, PromiseView, QualityView, RunningView, ScalingView, ShareView, SpeculationView,
-    StartView, TaskCounts, TaskState, TaskView, TokenView, WayView, WidthView,
+    ExplainView, Forecast, HostExplainView, HostJobView, HostState, HostView, JobState, JobView,
+    LimitsView, PromiseState, PromiseStatus, PromiseView, QualityView, RunningView, ScalingView,
+    ShareView, SpeculationView, StartView, TaskCounts, TaskState, TaskView, TokenView, WayView,
+    WidthView,
 };
 use common::wire::client::Reply;
 use common::{
@@ -354,6 +355,18 @@ fn running() -> [RunningView; 2] {
     [heard, silent]
 }
 
+fn host_explained() -> HostExplainView {
+    HostExplainView {
+        host: bare_host(),
+        jobs: vec![HostJobView {
+            job: JobId(7),
+            waiting: 70_000,
+            why: "passed over: it is slow".to_owned(),
+        }],
+        more: 300,
+    }
+}
+
 fn explained() -> ExplainView {
     ExplainView {
         job: job(),
@@ -477,6 +490,7 @@ fn the_json_of_every_view_is_as_it_was() {
             ),
             ("host", json(&host())),
             ("host, bare", json(&bare_host())),
+            ("host, explained", json(&host_explained())),
             ("hosts", document(&List("hosts", &[host(), bare_host()]))),
             ("token, new", json(&NewTokenAnswer("dg1.3", &token()))),
             ("token", json(&token())),

@@ -726,6 +726,12 @@ Examples:
         after_help = "Examples:\n  deskgrid host update key update.key\n  deskgrid host update start --program deskgrid-worker --key update.key\n  deskgrid host update status"
     )]
     Update(HostUpdateCommand),
+    /// Explain why a host computes no more than it does, job by job
+    #[command(after_help = "Example:\n  deskgrid host explain desk-3")]
+    Explain {
+        /// Its name, or host-N
+        host: String,
+    },
     /// Give a drained or benched host tasks again
     #[command(after_help = "Example:\n  deskgrid host resume desk-3")]
     Resume {

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use common::Span;
 use common::host::{Gpu, HostFacts};
 use common::needs::{Capacity, Label};
-use common::text::printable;
+use common::text::{plural, printable};
 use common::units::Bytes;
-use common::view::{HostState, HostView};
+use common::view::{HostExplainView, HostState, HostView};
 use common::wire::client::Request;
 use serde::Serialize;
 
@@ -37,6 +37,7 @@ pub(super) async fn run(context: &Context, command: HostCommand) -> Result<Exit,
         HostCommand::Info { host } => {
             one(context, &session, Request::Hosts { names: vec![host] }).await
         }
+        HostCommand::Explain { host } => explain(context, &session, host).await,
         HostCommand::Revoke { host } => revoke(context, &session, host).await,
         HostCommand::Drain { host } => one(context, &session, Request::Drain { host }).await,
         HostCommand::Owner { host, owner, .. } => {
@@ -161,6 +162,53 @@ async fn list(context: &Context, session: &Session, all: bool) -> Result<Exit, F
         refused_last_hour: refused,
     };
     context.show(&document, text, || names(&hosts))
+}
+
+/// Explains why a host takes no more tasks.
+async fn explain(context: &Context, session: &Session, host: String) -> Result<Exit, Failure> {
+    let view = session.host_explained(host).await?;
+    let color = context.out.color();
+    context.show(
+        &Json(&view),
+        || explained(&view, session.of_admin(), color),
+        || vec![view.host.facts.name.clone()],
+    )
+}
+
+fn explained(view: &HostExplainView, of_all: bool, color: bool) -> String {
+    let HostView {
+        facts,
+        state,
+        reason,
+        since,
+        slots_usable,
+        ..
+    } = &view.host;
+    let why = reason.as_ref();
+    let why = why.map_or_else(String::new, |why| format!(" ({})", printable(why)));
+    let mut out = format!(
+        "{} has been {state}{why} for {}; tasks may use {slots_usable} of {}\n\n",
+        printable(&facts.name),
+        when::now().since(*since),
+        plural(u64::from(facts.slots), "slot"),
+    );
+
+    let rows = view.jobs.iter().map(|job| {
+        [
+            ("JOB", job.job.to_string()),
+            ("WAITING", job.waiting.to_string()),
+            ("WHY NOT HERE", job.why.clone()),
+        ]
+    });
+    out += &Rows::of(rows, color).text(match of_all {
+        true => "there is nothing to compute: no job is unfinished\n",
+        false => "there is nothing to compute: no job of yours is unfinished\n",
+    });
+    if view.more > 0 {
+        out += &format!("\n{} not shown\n", plural(view.more, "more job"));
+    }
+    let benched = (*state == HostState::Benched).then_some(facts.name.as_str());
+    out + &of_benched(benched.into_iter())
 }
 
 /// Says when a benched host gets tasks again, and who can end the benching.

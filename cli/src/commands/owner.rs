@@ -305,16 +305,13 @@ fn describe(report: &StatusReport, why: bool, color: bool) -> String {
         (_, Some(reason)) => format!("suspended: {reason}"),
     };
 
-    let connected = if report.connected {
-        "connected"
-    } else {
-        "not connected"
+    let connected = match report.connected {
+        true => "connected",
+        false => "not connected",
     };
-
-    let silent = if report.silent_for_s >= NOTEWORTHY_S {
-        format!(", nothing heard for {}", lasts(report.silent_for_s))
-    } else {
-        String::new()
+    let silent = match report.silent_for_s >= NOTEWORTHY_S {
+        true => format!(", nothing heard for {}", lasts(report.silent_for_s)),
+        false => String::new(),
     };
 
     let mut text = facts(&[

@@ -20,8 +20,8 @@ use crate::token::{JoinToken, Role};
 use crate::update::{UpdateOrder, UpdatesView};
 use crate::view::{
     AccountView, AccuracyView, AvailabilityView, CounterView, EstimatesView, ExplainView, Forecast,
-    HostView, JobState, JobView, LimitsView, MastersView, OutputView, PromiseView, RunningView,
-    TaskState, TaskView, TokenView, Undecided, WaitView, WidthView, WorkView,
+    HostExplainView, HostView, JobState, JobView, LimitsView, MastersView, OutputView, PromiseView,
+    RunningView, TaskState, TaskView, TokenView, Undecided, WaitView, WidthView, WorkView,
 };
 
 /// A request of a client.
@@ -319,6 +319,12 @@ pub enum Request {
         /// The job.
         job: JobId,
     },
+    /// Asks why a host takes no more tasks of the asker's jobs. Answered by [`Reply::HostExplained`]. From
+    /// [`SERVICE_VERSION`](super::SERVICE_VERSION) on.
+    HostExplain {
+        /// The host's name, or `host-N`.
+        host: String,
+    },
 }
 
 /// The place at which a [`Request::Tail`] begins.
@@ -482,6 +488,8 @@ pub enum Reply {
     Running(Vec<RunningView>),
     /// Answers `Work`.
     Work(Box<WorkView>),
+    /// Answers `HostExplain`.
+    HostExplained(Box<HostExplainView>),
 }
 
 /// Returns the number in a host's name of the form `host-N`; `None` for any other name.

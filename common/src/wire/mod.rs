@@ -44,7 +44,8 @@ pub const WORK_VERSION: u16 = 5;
 /// The message version from which on workers tell what attempts held that they give back for memory,
 /// and say once more that a new program is ready as they leave for it.
 pub const WEIGHING_VERSION: u16 = 6;
-/// The message version from which on workers are told why they get no new tasks.
+/// The message version from which on workers are told why they get no new tasks, and clients why a host computes no
+/// more than it does.
 pub const SERVICE_VERSION: u16 = 7;
 
 /// The message versions that one end understands, and its program version.

@@ -18,8 +18,8 @@ use common::token::{JoinToken, Role};
 use common::units::Speed;
 use common::view::{
     AccuracyView, AttemptState, AttemptView, AvailabilityView, Belief, EstimatesView, ExplainView,
-    Forecast, ForetoldView, HostState, HostView, JobState, JobView, OutputView, QualityView,
-    TaskCounts, TaskState, TaskView, TokenView, WaitView,
+    Forecast, ForetoldView, HostExplainView, HostJobView, HostState, HostView, JobState, JobView,
+    OutputView, QualityView, TaskCounts, TaskState, TaskView, TokenView, WaitView,
 };
 use common::wire::client::{Reply, Request, Submission};
 use common::wire::{Refusal, RefusalCode};
@@ -199,20 +199,8 @@ impl Memory {
                     .map(|index| self.output(TaskId::new(*job, index)));
                 ("outputs", vec![Reply::Outputs(views.collect())])
             }
-            Request::Explain { job } => {
-                let why = |host: &HostView| {
-                    let why = format!("reason {}{}", host.id.0 % 40, self.size.mark);
-                    (host.facts.name.clone(), why)
-                };
-                let explained = ExplainView {
-                    job: self.job(job.0),
-                    waiting: vec![(format!("no slot{}", self.size.mark), "1-9".into())],
-                    hosts: self.hosts.iter().map(why).collect(),
-                    duplicates: Vec::new(),
-                    share: None,
-                };
-                ("explain", vec![Reply::Explained(Box::new(explained))])
-            }
+            Request::Explain { job } => ("explain", vec![self.explained(*job)]),
+            Request::HostExplain { host } => ("host explain", vec![self.host_explained(host)]),
             Request::HostsWait { hosts } => ("waits", vec![Reply::HostsWait(waits_for(*hosts))]),
             Request::Accuracy => ("accuracy", vec![Reply::Accuracy(accuracy())]),
             Request::Estimates { .. } => {
@@ -284,6 +272,34 @@ impl Memory {
     }
 
     /// A token with which machines join, and one that acts as somebody.
+    fn explained(&self, job: JobId) -> Reply {
+        let why = |host: &HostView| {
+            let why = format!("reason {}{}", host.id.0 % 40, self.size.mark);
+            (host.facts.name.clone(), why)
+        };
+        Reply::Explained(Box::new(ExplainView {
+            job: self.job(job.0),
+            waiting: vec![(format!("no slot{}", self.size.mark), "1-9".into())],
+            hosts: self.hosts.iter().map(why).collect(),
+            duplicates: Vec::new(),
+            share: None,
+        }))
+    }
+
+    fn host_explained(&self, host: &str) -> Reply {
+        let host = self.hosts.iter().find(|of| of.facts.name == host);
+        let jobs = (1..=self.size.jobs.min(20)).map(|job| HostJobView {
+            job: JobId(job),
+            waiting: 7_000,
+            why: format!("reason of job {job}{}", self.size.mark),
+        });
+        Reply::HostExplained(Box::new(HostExplainView {
+            host: host.expect("it is known").clone(),
+            jobs: jobs.collect(),
+            more: u64::from(self.size.jobs.saturating_sub(20)),
+        }))
+    }
+
     fn tokens(&self) -> Vec<TokenView> {
         let token = |id: u32, speaks_for| TokenView {
             id,

@@ -213,6 +213,10 @@ async fn hosts_that_are_gone_are_counted_nowhere_and_listed_apart() {
     assert!(gone.contains("desk-00008"), "{gone}");
     let (_, _, one) = fetch(&pages, "/hosts/desk-00008", "").await;
     assert!(one.contains("not expected back"), "{one}");
+    assert!(
+        one.contains("Why it takes no more tasks") && one.contains("reason of job 1"),
+        "{one}"
+    );
 
     // It is asked about one host, and about two together.
     fetch(&pages, "/calendar", "").await;

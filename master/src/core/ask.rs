@@ -14,7 +14,8 @@ use common::identity::IdentityView;
 use common::token::JoinToken;
 use common::update::{UpdateKey, UpdatesView};
 use common::view::{
-    EstimatesView, ExplainView, HostView, JobView, RunningView, ShareView, TokenView, WaitView,
+    EstimatesView, ExplainView, HostExplainView, HostView, JobView, RunningView, ShareView,
+    TokenView, WaitView,
 };
 use common::wire::Refusal;
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, JobSpec, Time};
@@ -108,6 +109,8 @@ replies! {
     Tasks((Option<LiveJob>, HostNames)),
     /// The reasons why tasks wait, if the job is not settled.
     Explained(Box<Option<(ExplainView, HostNames)>>),
+    /// Why a host takes no more tasks, or the name that no host has.
+    HostExplained(Result<Box<HostExplainView>, String>),
     /// The live attempts of a job.
     Running(Vec<RunningView>),
     /// Results that wait for the user's program, each with those before it.

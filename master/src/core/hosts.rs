@@ -725,7 +725,7 @@ impl Core {
     }
 
     /// The view of a host, with the attempts of this user only if one is named.
-    fn host_view_for(&self, id: HostId, user: Option<&str>) -> Option<HostView> {
+    pub(super) fn host_view_for(&self, id: HostId, user: Option<&str>) -> Option<HostView> {
         let mut view = self.host_view(id)?;
         if let Some(user) = user {
             view.attempts

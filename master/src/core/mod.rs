@@ -15,6 +15,7 @@ mod events;
 mod experience;
 mod hear;
 mod hosts;
+mod idle;
 mod jobs;
 mod kept;
 mod mail;

@@ -272,6 +272,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Response) -> Answered<
             tx,
             &Reply::Accuracy(asker.read(crate::store::Reader::accuracy).await?),
         )?,
+        Request::HostExplain { host } => push(tx, &asker.explain_host(host).await?)?,
         Request::HostsWait { hosts } => push(tx, &asker.hosts_wait(hosts).await?)?,
         Request::Hosts { names } if names.is_empty() => send_hosts(asker, tx).await?,
         Request::Hosts { names } => {

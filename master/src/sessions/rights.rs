@@ -30,6 +30,7 @@ pub(super) fn needed(request: &Request, user: &str) -> Right {
         | Request::Submit { .. }
         | Request::Accuracy
         | Request::HostsWait { .. }
+        | Request::HostExplain { .. }
         | Request::Masters
         | Request::Hosts { .. } => Right::Anybody,
         Request::Jobs { .. }

@@ -589,6 +589,7 @@ fn kind(request: &Request) -> Kind {
         | Request::Masters
         | Request::HandOver
         | Request::HostsWait { .. }
+        | Request::HostExplain { .. }
         | Request::Hosts { .. }
         | Request::Drain { .. }
         | Request::Undrain { .. }

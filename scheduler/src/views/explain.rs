@@ -155,6 +155,37 @@ impl Scheduler {
     /// lasts has gone on until then.
     pub fn explain_at(&self, id: JobId, now: Time) -> Option<Explanation> {
         let job = self.jobs.table.get(&id)?;
+        let common = ForAllHosts::new(job);
+        let hosts = self.hosts.table.iter();
+        Some(Explanation {
+            tasks: self.why_tasks_wait(id, job, now),
+            held_up: self.held_up(job, now),
+            hosts: hosts
+                .map(|(id, host)| (id, self.why_passed_over(host, job, &common, now)))
+                .collect(),
+        })
+    }
+
+    /// Returns why a host takes none of a job's waiting tasks, or no copy of a running one where none waits, as
+    /// [`Scheduler::explain_at`] does; `None` where there is no such host or job.
+    pub fn explain_host_at(&self, host: HostId, id: JobId, now: Time) -> Option<String> {
+        let host = self.hosts.table.get(&host)?;
+        let job = self.jobs.table.get(&id)?;
+        let common = ForAllHosts::new(job);
+        let held = job.waiting() == 0 && !job.after.tasks.is_empty();
+        let objection = self.objection(host, job, &common, now);
+        if let Some(why) = objection.filter(|_| !held || kind(host) != "ready") {
+            return Some(why);
+        }
+
+        // Nothing of the host's is in the way.
+        let tasks = self.why_tasks_wait(id, job, now).into_iter();
+        let reasons = std::iter::once(host.free_words()).chain(tasks.map(|(why, _)| why));
+        Some(reasons.collect::<Vec<_>>().join("; "))
+    }
+
+    /// Returns the reasons why the tasks of a job wait, each with those that it holds back.
+    fn why_tasks_wait(&self, id: JobId, job: &Job, now: Time) -> Vec<(String, IdSet)> {
         let job_waiting = waiting(job);
         let mut waiting = job_waiting.clone();
         let mut tasks = Vec::new();
@@ -201,22 +232,7 @@ impl Scheduler {
                 None => tasks.push((why, opinions)),
             }
         }
-
-        let common = ForAllHosts {
-            waiting: job_waiting,
-            no_copy: OnceCell::new(),
-        };
-        let hosts = self
-            .hosts
-            .table
-            .iter()
-            .map(|(id, host)| (id, self.why_passed_over(host, job, &common, now)))
-            .collect();
-        Some(Explanation {
-            tasks,
-            held_up: self.held_up(job, now),
-            hosts,
-        })
+        tasks
     }
 
     /// Returns the jobs that this one waits for, in words; `None` where it waits for none.
@@ -596,6 +612,15 @@ struct ForAllHosts {
     no_copy: OnceCell<String>,
 }
 
+impl ForAllHosts {
+    fn new(job: &Job) -> Self {
+        Self {
+            waiting: waiting(job),
+            no_copy: OnceCell::new(),
+        }
+    }
+}
+
 /// Returns a host's state in one word.
 fn kind(host: &Host) -> &'static str {
     match host.state {
@@ -614,23 +639,29 @@ fn kind(host: &Host) -> &'static str {
 
 impl Scheduler {
     fn why_passed_over(&self, host: &Host, job: &Job, common: &ForAllHosts, now: Time) -> String {
+        let why = self.objection(host, job, common, now);
+        why.unwrap_or_else(|| host.free_words())
+    }
+
+    /// Returns what keeps a host from the tasks of a job; `None` where it would take one that may start.
+    fn objection(&self, host: &Host, job: &Job, common: &ForAllHosts, now: Time) -> Option<String> {
         let slots = plural(u64::from(host.usable_slots()), "slot");
         if let Some(why) = job.rules.needs.missing(&host.offers) {
-            return format!("passed over: {why}");
+            return Some(format!("passed over: {why}"));
         }
         if host.lets_go_on()
             && let Some(why) = self.why_blamed(host, job)
         {
-            return format!("passed over: {why}");
+            return Some(format!("passed over: {why}"));
         }
 
         if matches!(kind(host), "busy" | "ready")
             && let Some(why) = host.why_no_room(job)
         {
-            return format!("{}: {why}", kind(host));
+            return Some(format!("{}: {why}", kind(host)));
         }
 
-        match (kind(host), host.reason()) {
+        let why = match (kind(host), host.reason()) {
             ("busy", _) if host.reserved.slots > 0 => {
                 let kept = plural(host.reserved.slots, "slot");
                 format!(
@@ -663,14 +694,15 @@ impl Scheduler {
                     {
                         "ready: its owner's hosts have had each task that waits".to_owned()
                     }
-                    None => format!("ready: {} of {slots} free", host.free_slots()),
+                    None => return None,
                 }
             }
             ("draining", _) if host.closing => "draining: its worker is shutting down".to_owned(),
             ("draining", _) => "draining: gets no new work".to_owned(),
             (kind, Some(reason)) => format!("{kind}: {reason}"),
             (kind, None) => kind.to_owned(),
-        }
+        };
+        Some(why)
     }
 }
 
@@ -685,6 +717,12 @@ impl Scheduler {
 }
 
 impl Host {
+    /// Says how many of its slots are free.
+    fn free_words(&self) -> String {
+        let slots = plural(u64::from(self.usable_slots()), "slot");
+        format!("ready: {} of {slots} free", self.free_slots())
+    }
+
     /// Returns which of a task's needs it has too little left for now, of a job that needs more than
     /// a slot; `None` where it has enough or lacks slots only.
     fn why_no_room(&self, job: &Job) -> Option<String> {

@@ -18,14 +18,15 @@ fn reasons(w: &World, job: JobId) -> Vec<String> {
         .collect()
 }
 
+/// The reason of each host, which is the same whether the job or the host is asked about.
 fn passed_over(w: &World, job: JobId) -> Vec<String> {
-    w.scheduler
-        .explain(job)
-        .expect("the job is there")
-        .hosts
-        .into_iter()
-        .map(|(_, reason)| reason)
-        .collect()
+    let explained = w.scheduler.explain(job).expect("the job is there");
+    let rows = explained.hosts.into_iter().map(|(host, reason)| {
+        let alone = w.scheduler.explain_host_at(host, job, w.now);
+        assert_eq!(alone.as_ref(), Some(&reason));
+        reason
+    });
+    rows.collect()
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use common::host::OwnerState;
 use common::view::{JobState, TaskState};
-use common::{After, EndCondition, IdSet, JobId, Ranks, Time};
+use common::{After, EndCondition, HostId, IdSet, JobId, Ranks, Time};
 use scheduler::effect::{CancelReason, Refused};
 use scheduler::event::Bag;
 use scheduler::{Effect, Event};
@@ -53,6 +53,11 @@ fn a_job_starts_once_the_one_before_it_has_succeeded() {
     assert_eq!(why.tasks, [(words, one)]);
     let told = &why.hosts[0].1;
     assert!(told.contains("wait for other jobs"), "{told}");
+    let told = w.scheduler.explain_host_at(host, second, w.now);
+    let words =
+        format!("ready: 1 of 3 slots free; waits for job {first}, of which 2 tasks are left");
+    assert_eq!(told, Some(words));
+    assert_eq!(w.scheduler.explain_host_at(HostId(9), second, w.now), None);
 
     let effects = w.succeeds(host, running[0]);
     assert!(starts(&effects).is_empty());

@@ -53,6 +53,8 @@ pub enum HostAsk {
         /// Only this user's attempts are shown, if one is named.
         user: Option<String>,
     },
+    /// Why the host of this name takes no more tasks, of all users' jobs or of one's. Gives `HostExplained`.
+    Explain(String, Option<String>),
     /// The names of all hosts. Gives `Names`.
     Names,
     /// The predicted wait until this many hosts are free. Gives `Wait`.
@@ -127,6 +129,7 @@ impl Core {
             HostAsk::Needs(host, hash) => self.needs_of(host, hash)?.into(),
             HostAsk::Views { names, user } => self.host_views(&names, user.as_deref()).into(),
             HostAsk::Listed { after, user } => Ok(self.hosts_after(after, user.as_deref())).into(),
+            HostAsk::Explain(name, user) => self.explain_host(name, user.as_deref()).into(),
             HostAsk::Names => self.host_names().into(),
             HostAsk::Wait(hosts) => self.hosts_wait(hosts).into(),
             HostAsk::Drain(name, draining) => {

@@ -6,7 +6,7 @@ use common::host::MAX_HOST_NAME;
 use common::needs::{Label, MAX_LABELS};
 use common::site::SiteScope;
 use common::update::{UpdateOrder, UpdatesView};
-use common::view::{AvailabilityView, HostView};
+use common::view::{AvailabilityView, HostExplainView, HostView};
 use common::wire::client::Reply;
 use common::wire::{Refusal, RefusalCode};
 use common::{HostId, Time};
@@ -102,6 +102,14 @@ impl Asker {
             },
             next,
         ))
+    }
+
+    /// Returns why a host takes no more tasks of the jobs that the asker owns; of all jobs for an admin.
+    pub(in crate::sessions) async fn explain_host(&self, name: String) -> Result<Reply, NoAnswer> {
+        let ask = HostAsk::Explain(name, self.only_own());
+        let view: Result<Box<HostExplainView>, String> = self.core(ask).await?;
+        view.map(Reply::HostExplained)
+            .map_err(|name| no_host(&name))
     }
 
     pub(in crate::sessions) async fn drain(

@@ -42,6 +42,7 @@ fn the_command_line_and_the_api_say_the_same_byte_for_byte() {
             format!("jobs/{good}/forecast"),
         ),
         (vec!["host", "info", "h1"], "hosts/h1".to_owned()),
+        (vec!["host", "explain", "h1"], "hosts/h1/explain".to_owned()),
         (vec!["host", "list"], "hosts".to_owned()),
         (
             vec!["predict", "wait", "--width", "1"],

@@ -103,6 +103,48 @@ fn a_task_goes_where_its_label_is_as_soon_as_an_admin_gives_it() {
 }
 
 #[test]
+fn a_host_says_of_each_job_why_it_takes_no_more_and_only_of_jobs_that_the_asker_owns() {
+    let mut grid = Grid::start();
+    grid.worker("pc").slots(1).start();
+    let explained = |who: &str| {
+        grid.as_user(who, ["host", "explain", "pc"])
+            .expect_code(0)
+            .stdout
+    };
+    grid.until("it is ready", &["host", "explain", "pc"], |host| {
+        (host["state"] == "ready").then_some(())
+    });
+    grid.login("another");
+    let idle = explained("user");
+    assert!(idle.contains("tasks may use 1 of 1 slot"), "{idle}");
+    assert!(idle.contains("no job of yours is unfinished"), "{idle}");
+
+    let unfit = grid.submit(["--array", "1-3", "--needs", "label=fast", "--", "true"]);
+    let after = grid.submit(["--after", &unfit, "--", "true"]);
+    let jobs = grid.json(["host", "explain", "pc"])["jobs"].clone();
+    assert_eq!(jobs[0]["waiting"], 3, "{jobs}");
+    let reason = |at: usize| jobs[at]["reason"].as_str().expect("words").to_owned();
+    assert!(reason(0).starts_with("passed over: "), "{jobs}");
+    assert!(reason(0).contains("fast"), "{jobs}");
+    assert_eq!(jobs[1]["job"].to_string(), after, "{jobs}");
+    let held = format!("ready: 1 of 1 slot free; waits for job {unfit}");
+    assert!(reason(1).starts_with(&held), "{jobs}");
+
+    assert!(explained("admin").contains("passed over: "));
+    let another = explained("another");
+    assert!(
+        another.contains("no job of yours is unfinished"),
+        "{another}"
+    );
+    let unknown = grid.deskgrid(["host", "explain", "no-such-pc"]);
+    let unknown = unknown.expect_code(1).stderr;
+    assert!(
+        unknown.contains("there is no host `no-such-pc`"),
+        "{unknown}"
+    );
+}
+
+#[test]
 fn memory_and_processors_are_counted_and_given_to_the_task() {
     let mut grid = Grid::start();
     grid.worker("pc").slots(4).start();

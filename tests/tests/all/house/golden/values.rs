@@ -64,12 +64,12 @@ variants!(REQUESTS, request_name: Request {
     Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Recompute, Forget, Explain, Hosts, Drain, Undrain, HostOwner, HostLabels,
     TokenCreate, TokenList, TokenRevoke, Availability, Undecided, Judge, Identities, Approve, Revoke,
     Share, Audit, Estimates, RequestTasks, CancelUnrequested, Account, HostsWait, Accuracy, HostForget,
-    Follow, Tail, AddTasks, Close, Masters, HandOver, Site, SiteChange, Update, Running, Work,
+    Follow, Tail, AddTasks, Close, Masters, HandOver, Site, SiteChange, Update, Running, Work, HostExplain,
 });
 variants!(REPLIES, reply_name: Reply {
     Welcome, Refused, Submitted, Jobs, Tasks, Outputs, Changed, Explained, Hosts, Token, Tokens, Availability,
     Undecided, Identities, Audit, NotPromised, Estimates, Accounts, HostsWait, Accuracy, Events, Lagged, Tail, Added,
-    Masters, Site, Updates, Running, Work,
+    Masters, Site, Updates, Running, Work, HostExplained,
 });
 
 fn forecast() -> Forecast {
@@ -696,6 +696,9 @@ pub(super) fn requests() -> Vec<Request> {
         super::updates::order(),
         Request::Running { job: JobId(7) },
         Request::Work { job: JobId(7) },
+        Request::HostExplain {
+            host: "desk-3".into(),
+        },
         Request::Tail {
             task: attempt().task,
             stream: StreamKind::Stderr,
@@ -1100,6 +1103,7 @@ pub(super) fn replies() -> Vec<Reply> {
             share: None,
         })),
         Reply::Hosts(HostState::ALL.iter().map(host_view).collect()),
+        super::work::host(host_view(&HostState::Ready)),
         Reply::Token(token, token_view(), "grid.example.org:7411".into()),
         Reply::Tokens(vec![token_view()]),
         super::work::reply(),

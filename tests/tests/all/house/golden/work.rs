@@ -1,10 +1,10 @@
 //! Values of the messages about what a job's tasks run, and what they hold.
 
 use common::job::Rules;
-use common::view::WorkView;
+use common::view::{HostExplainView, HostJobView, HostView, WorkView};
 use common::wire::client::Reply;
 use common::wire::worker::ToMaster;
-use common::{AttemptId, Span};
+use common::{AttemptId, JobId, Span};
 
 pub(super) fn reply() -> Reply {
     Reply::Work(Box::new(WorkView {
@@ -16,6 +16,18 @@ pub(super) fn reply() -> Reply {
         cut: 0,
         checkpoint: Some(Span::from_secs(60)),
         rules: Rules::default(),
+    }))
+}
+
+pub(super) fn host(host: HostView) -> Reply {
+    Reply::HostExplained(Box::new(HostExplainView {
+        host,
+        jobs: vec![HostJobView {
+            job: JobId(7),
+            waiting: 70_000,
+            why: "passed over: it is slow".into(),
+        }],
+        more: 300,
     }))
 }
 
