@@ -328,13 +328,7 @@ fn describe(report: &StatusReport, why: bool, color: bool) -> String {
             )),
         ),
         ("because", report.not_connected_because.clone()),
-        (
-            "service",
-            report
-                .out_of_service
-                .as_ref()
-                .map(|why| format!("no new tasks; {why}")),
-        ),
+        ("out of service", report.out_of_service.clone()),
         (
             "tasks",
             Some(format!("{state}, for {}", lasts(report.decided_for_s))),
@@ -556,7 +550,7 @@ mod tests {
             "desk-1, deskgrid 1.2.3",
             "grid:7411, not connected for 1m01s",
             "this identity is not known here",
-            "no new tasks; drained: by an admin",
+            "drained: by an admin",
             "may run in 1 of 4 slots: in-use, for 12.0s",
             "1m15s of processor time; tasks ran 1m20s, were frozen 5.0s; 2 done",
             "keyboard used",

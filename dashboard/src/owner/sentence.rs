@@ -117,7 +117,7 @@ pub(super) fn master(report: &StatusReport) -> String {
         let master = printable(&report.master);
         let why = report.out_of_service.as_deref();
         let why = why.map_or(String::new(), |why| {
-            format!(" It sends no new tasks ({}).", printable(why))
+            format!(" It has taken this PC out of service ({}).", printable(why))
         });
         return format!("Its tasks come from {master}, which knows this PC as {name}.{why}");
     }

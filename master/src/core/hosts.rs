@@ -671,7 +671,7 @@ impl Core {
     }
 
     /// Tells a connected host why it gets no new tasks, or only one at a time, where that has changed.
-    fn tell_service(&mut self, id: HostId) {
+    pub(super) fn tell_service(&mut self, id: HostId) {
         let Some(host) = self.hosts.get(&id).filter(|host| host.is_told_of_service()) else {
             return;
         };

@@ -6,8 +6,8 @@ use common::view::{HostExplainView, HostJobView};
 use super::Core;
 use super::hosts::REVOKED;
 
-/// The most jobs that a host is explained for: each is looked at on all hosts.
-const EXPLAINED: usize = 20;
+/// The most jobs that a host is explained for: each look at one may be a pass over all hosts and all jobs ahead of it.
+const EXPLAINED: usize = 5;
 
 impl Core {
     /// Explains why a host takes no more tasks of the unfinished jobs of all users, or of one. The error is the name
@@ -32,19 +32,21 @@ impl Core {
         jobs.sort_by_cached_key(|job| waiting(*job) == 0);
         let more = jobs.len().saturating_sub(EXPLAINED) as u64;
 
+        let not_there = || {
+            let why = host.reason.clone();
+            why.unwrap_or_else(|| "its worker has not connected yet".to_owned())
+        };
         let revoked = self.is_revoked(id);
-        let explained = jobs.into_iter().take(EXPLAINED).filter_map(|job| {
+        let explained = jobs.into_iter().take(EXPLAINED).map(|job| {
             let why = match revoked {
-                true => REVOKED.to_owned(),
-                false => self.scheduler.explain_host_at(id, job, self.now)?,
+                true => Some(REVOKED.to_owned()),
+                false => self.scheduler.explain_host_at(id, job, self.now),
             };
+            let why = why.unwrap_or_else(not_there);
             let waiting = waiting(job);
-            Some(HostJobView { job, waiting, why })
+            HostJobView { job, waiting, why }
         });
-        Ok(Box::new(HostExplainView {
-            jobs: explained.collect(),
-            host,
-            more,
-        }))
+        let jobs = explained.collect();
+        Ok(Box::new(HostExplainView { host, jobs, more }))
     }
 }

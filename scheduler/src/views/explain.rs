@@ -173,8 +173,11 @@ impl Scheduler {
         let job = self.jobs.table.get(&id)?;
         let common = ForAllHosts::new(job);
         let held = job.waiting() == 0 && !job.after.tasks.is_empty();
-        let objection = self.objection(host, job, &common, now);
-        if let Some(why) = objection.filter(|_| !held || kind(host) != "ready") {
+        let objection = match held && kind(host) == "ready" {
+            true => self.why_unfit(host, job),
+            false => self.objection(host, job, &common, now),
+        };
+        if let Some(why) = objection {
             return Some(why);
         }
 
@@ -643,9 +646,8 @@ impl Scheduler {
         why.unwrap_or_else(|| host.free_words())
     }
 
-    /// Returns what keeps a host from the tasks of a job; `None` where it would take one that may start.
-    fn objection(&self, host: &Host, job: &Job, common: &ForAllHosts, now: Time) -> Option<String> {
-        let slots = plural(u64::from(host.usable_slots()), "slot");
+    /// Returns what of a host itself does not fit a job, whether or not tasks of it may start.
+    fn why_unfit(&self, host: &Host, job: &Job) -> Option<String> {
         if let Some(why) = job.rules.needs.missing(&host.offers) {
             return Some(format!("passed over: {why}"));
         }
@@ -655,12 +657,17 @@ impl Scheduler {
             return Some(format!("passed over: {why}"));
         }
 
-        if matches!(kind(host), "busy" | "ready")
-            && let Some(why) = host.why_no_room(job)
-        {
-            return Some(format!("{}: {why}", kind(host)));
+        let why = matches!(kind(host), "busy" | "ready").then(|| host.why_no_room(job))?;
+        why.map(|why| format!("{}: {why}", kind(host)))
+    }
+
+    /// Returns what keeps a host from the tasks of a job; `None` where it would take one that may start.
+    fn objection(&self, host: &Host, job: &Job, common: &ForAllHosts, now: Time) -> Option<String> {
+        if let Some(why) = self.why_unfit(host, job) {
+            return Some(why);
         }
 
+        let slots = plural(u64::from(host.usable_slots()), "slot");
         let why = match (kind(host), host.reason()) {
             ("busy", _) if host.reserved.slots > 0 => {
                 let kept = plural(host.reserved.slots, "slot");

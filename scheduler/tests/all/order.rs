@@ -1,6 +1,7 @@
 //! Order between jobs, and jobs that stay open.
 
 use common::host::OwnerState;
+use common::needs::Needs;
 use common::view::{JobState, TaskState};
 use common::{After, EndCondition, HostId, IdSet, JobId, Ranks, Time};
 use scheduler::effect::{CancelReason, Refused};
@@ -66,6 +67,24 @@ fn a_job_starts_once_the_one_before_it_has_succeeded() {
     assert_eq!(starts(&effects)[0].1.task.job, second, "in the same step");
     w.work_off();
     assert_eq!(w.job_state(second), JobState::Finished);
+}
+
+#[test]
+fn a_host_that_lacks_the_needs_of_a_job_says_so_while_the_job_waits_for_another() {
+    let mut w = World::new();
+    let first = w.job(1).submit();
+    let host = w.host(1).slots(2).joins();
+    let needs = Needs::parse(["label=fast"]).unwrap();
+    let held = w
+        .job(1)
+        .after(after(first, EndCondition::Ok))
+        .needs(needs)
+        .submit();
+    let told = w.scheduler.explain_host_at(host, held, w.now);
+    assert_eq!(
+        told.as_deref(),
+        Some("passed over: it does not have the label `fast`")
+    );
 }
 
 #[test]

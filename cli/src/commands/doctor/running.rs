@@ -62,10 +62,8 @@ fn running(report: &StatusReport) -> Finding {
         return match &report.out_of_service {
             Some(why) => Finding::note(
                 CHECK,
-                format!("{what}; the master gives it no new tasks: {why}"),
-                format!(
-                    "ask an admin of the grid, whom `deskgrid host info {host}` shows what failed here"
-                ),
+                format!("{what}; out of service: {why}"),
+                format!("an admin of the grid can end that; `deskgrid host info {host}` says more"),
             ),
             None => Finding::ok(CHECK, what),
         };

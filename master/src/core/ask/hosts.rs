@@ -112,7 +112,12 @@ impl Core {
     pub(super) fn handle_host(&mut self, ask: HostAsk) -> StoreResult<CoreReply> {
         Ok(match ask {
             HostAsk::Connected(connected) => self.on_connected(*connected)?.into(),
-            HostAsk::Said(host, session, message) => self.on_said(host, session, message)?.into(),
+            HostAsk::Said(host, session, message) => {
+                self.on_said(host, session, message)?;
+                // It may be benched, or no more, though its state is another one.
+                self.tell_service(host);
+                ().into()
+            }
             HostAsk::Disconnected(host, session, how) => {
                 self.on_disconnected(host, session, how)?.into()
             }

@@ -114,7 +114,7 @@ fn a_benched_host_shows_its_next_task_and_how_to_end_the_bench_and_its_pc_says_w
             .expect_code(0)
             .stdout
     };
-    let service = "no new tasks; benched: ";
+    let service = "out of service  benched: ";
     for verb in [&["worker", "status"][..], &["doctor"]] {
         let told = on_the_pc(verb);
         assert!(
