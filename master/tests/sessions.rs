@@ -769,17 +769,11 @@ async fn a_drained_host_stays_drained_over_a_restart() {
     let mut worker = master.worker(&pc, Vec::new()).await;
     // The answer to a heartbeat comes after whatever the join led to: so nothing was assigned
     // before it.
-    worker
-        .control
-        .tx
-        .send(&ToMaster::Heartbeat {
-            status: OwnerState::Away.into(),
-            held: Vec::new(),
-        })
-        .await
-        .unwrap();
-
-    assert!(matches!(worker.next().await, ToWorker::Beat { .. }));
+    let told = worker.before_next_beat().await;
+    assert!(
+        matches!(told[..], [ToWorker::OutOfService(Some(_))]),
+        "{told:?}"
+    );
     assert!(worker.waiting.is_empty());
     master
         .admin()
