@@ -453,10 +453,7 @@ pub(super) fn to_worker() -> Vec<ToWorker> {
             attempts: vec![attempt()],
             frozen: true,
         },
-        ToWorker::Yield {
-            attempts: vec![attempt()],
-            why: "made room for task 7.3".into(),
-        },
+        super::work::gives_way(attempt()),
         ToWorker::SendEvery(Span(100_000_000)),
         super::peers::serve(blob(8)),
         ToWorker::Unserve(vec![1 << 45]),
@@ -696,9 +693,7 @@ pub(super) fn requests() -> Vec<Request> {
         super::updates::order(),
         Request::Running { job: JobId(7) },
         Request::Work { job: JobId(7) },
-        Request::HostExplain {
-            host: "desk-3".into(),
-        },
+        super::work::host_explain(),
         Request::Tail {
             task: attempt().task,
             stream: StreamKind::Stderr,

@@ -2,8 +2,8 @@
 
 use common::job::Rules;
 use common::view::{HostExplainView, HostJobView, HostView, WorkView};
-use common::wire::client::Reply;
-use common::wire::worker::ToMaster;
+use common::wire::client::{Reply, Request};
+use common::wire::worker::{ToMaster, ToWorker};
 use common::{AttemptId, JobId, Span};
 
 pub(super) fn reply() -> Reply {
@@ -17,6 +17,19 @@ pub(super) fn reply() -> Reply {
         checkpoint: Some(Span::from_secs(60)),
         rules: Rules::default(),
     }))
+}
+
+pub(super) fn host_explain() -> Request {
+    Request::HostExplain {
+        host: "desk-3".into(),
+    }
+}
+
+pub(super) fn gives_way(attempt: AttemptId) -> ToWorker {
+    ToWorker::Yield {
+        attempts: vec![attempt],
+        why: "made room for task 7.3".into(),
+    }
 }
 
 pub(super) fn host(host: HostView) -> Reply {
