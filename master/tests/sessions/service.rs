@@ -1,4 +1,4 @@
-//! What a worker is told of its service: why it gets no new tasks.
+//! A worker is told why it gets no new tasks, with `OutOfService`.
 
 use common::wire::SERVICE_VERSION;
 use common::wire::client::Request;
@@ -16,7 +16,7 @@ async fn drain(admin: &Client, drains: bool) {
 }
 
 impl Worker {
-    /// What it is told of its service until it has been answered.
+    /// Collects the reasons of each `OutOfService` before the next `Beat`.
     async fn service(&mut self) -> Vec<Option<String>> {
         let came = self.before_next_beat().await.into_iter();
         let told = came.filter_map(|message| match message {
