@@ -176,8 +176,11 @@ fn a_grid_falls_back_to_tcp_and_returns_to_udp() {
     pass_udp(relay, master);
     again("UDP", 1);
     runs_a_job(&grid);
-    grid.as_user("remote", ["job", "list"]).expect_code(0);
-    assert!(!remembered(&grid), "UDP gets through again");
+    // TCP sets out soon after UDP here, and gets through first where the machine is busy.
+    eventually("UDP gets through again", Duration::from_secs(60), || {
+        grid.as_user("remote", ["job", "list"]).expect_code(0);
+        (!remembered(&grid)).then_some(())
+    });
 }
 
 #[test]
