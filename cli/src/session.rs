@@ -373,7 +373,7 @@ impl Session {
         Ok(answers!(self.client.ask(request).await?, Reply::Tokens))
     }
 
-    /// Returns a new token, with its secret, and the master's address, as `request` asks for it.
+    /// Returns a new token, with its secret, and where it is used, as `request` asks for it: see [`Reply::Token`].
     ///
     /// # Errors
     /// If the master refuses or the connection is gone.
@@ -382,7 +382,7 @@ impl Session {
         request: &Request,
     ) -> Result<(JoinToken, TokenView, String), Failure> {
         match self.one(request).await? {
-            Reply::Token(token, view, master) => Ok((token, view, master)),
+            Reply::Token(token, view, place) => Ok((token, view, place)),
             other => Err(unexpected(Some(&other)).into()),
         }
     }

@@ -50,6 +50,25 @@ impl HttpPlace {
     pub(crate) fn local_addr(&self) -> std::io::Result<std::net::SocketAddr> {
         self.listener.local_addr()
     }
+
+    /// Returns its URL for programs, on other machines where it can be reached from them. Other machines know this master as
+    /// `known_as`; a configured name goes first, since a certificate has it.
+    pub(crate) fn url(&self, config: &Config, known_as: &str) -> std::io::Result<String> {
+        let bound = self.local_addr()?;
+        let named = config.http_hosts.first();
+        let host = without_port(named.map_or(known_as, String::as_str));
+        if config.http_behind_proxy {
+            return Ok(format!("https://{host}"));
+        }
+
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let is_bound_to_one = named.is_none() && !bound.ip().is_unspecified();
+        Ok(if is_bound_to_one || bound.ip().is_loopback() {
+            format!("{scheme}://{bound}")
+        } else {
+            format!("{scheme}://{host}:{}", bound.port())
+        })
+    }
 }
 
 /// Binds the address, and reads the certificate if there is one.
@@ -136,5 +155,31 @@ mod tests {
         assert_eq!(without_port("[::1]:7412"), "[::1]");
         assert_eq!(without_port("example.org"), "example.org");
         assert_eq!(without_port("[::1]"), "[::1]");
+    }
+
+    #[tokio::test]
+    async fn programs_elsewhere_are_told_a_name_that_leads_to_this_server() {
+        let any = std::net::SocketAddr::from(([0, 0, 0, 0], 0));
+        let here = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+        let proxy = Config {
+            http_behind_proxy: true,
+            ..Config::default()
+        };
+        let named = Config {
+            http_hosts: vec!["grid.example.org".into()],
+            ..Config::default()
+        };
+        for (address, config, told) in [
+            (here, &Config::default(), "http://127.0.0.1:PORT"),
+            (here, &named, "http://127.0.0.1:PORT"),
+            (any, &Config::default(), "http://10.0.0.1:PORT"),
+            (any, &named, "http://grid.example.org:PORT"),
+            (here, &proxy, "https://10.0.0.1"),
+        ] {
+            let place = bind(config, address).await.unwrap();
+            let port = place.local_addr().unwrap().port().to_string();
+            let url = place.url(config, "10.0.0.1:7411").unwrap();
+            assert_eq!(url, told.replace("PORT", &port));
+        }
     }
 }

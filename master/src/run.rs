@@ -61,6 +61,8 @@ pub(crate) struct SessionContext {
     pub(crate) ca_key_hash: [u8; 32],
     /// The address of this master for people on other machines.
     pub(crate) known_as: String,
+    /// The URL of its HTTP server for programs; empty where it serves no HTTP.
+    pub(crate) http_url: String,
     /// The time from which this master has had the store.
     pub(crate) since: Time,
     /// The place of the store, in words.
@@ -350,6 +352,10 @@ async fn begin(
         .clone()
         .unwrap_or_else(|| reachable(bound).to_string());
     let known_as = config.advertise.clone().unwrap_or_else(|| known_as(bound));
+    let http_url = listener
+        .as_ref()
+        .and_then(|place| place.url(&config, &known_as).ok())
+        .unwrap_or_default();
     admit_local_admin(&dir.join("client"), &authority, &mut store, clock, &address)?;
 
     let place = content_place::open((&home, &config), grid, &mut store, clock);
@@ -381,6 +387,7 @@ async fn begin(
         authority,
         ca_key_hash,
         known_as,
+        http_url,
         since: clock.now(),
         store_name,
         metrics,

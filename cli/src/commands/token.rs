@@ -44,11 +44,11 @@ pub(super) async fn run(context: &Context, command: TokenCommand) -> Result<Exit
 }
 
 async fn create(context: &Context, session: &Session, request: &Request) -> Result<Exit, Failure> {
-    let (token, view, master) = session.new_token(request).await?;
+    let (token, view, place) = session.new_token(request).await?;
     let token = token.to_string();
     let text = || {
         if let Some(user) = &view.speaks_for {
-            return speaker(&token, &view, user);
+            return speaker(&token, &view, user, &place);
         }
         let command = match view.role {
             Role::Worker => "worker start",
@@ -65,7 +65,7 @@ async fn create(context: &Context, session: &Session, request: &Request) -> Resu
         let until = when::relative(view.expires, when::now());
         format!(
             "{token}\n\ntoken {} makes a {}; it works {times} and expires {until}. On the other machine:\n  \
-             deskgrid {command} --master {master}\n\
+             deskgrid {command} --master {place}\n\
              It asks for the token there. A script gives it by --join @FILE or --join - (standard input); other accounts \
              can read what stands in a command line.\n",
             view.id, view.role,
@@ -77,12 +77,28 @@ async fn create(context: &Context, session: &Session, request: &Request) -> Resu
     })
 }
 
-/// Says how a token is used over HTTP. The answer does not tell at which address that is.
-fn speaker(token: &str, view: &TokenView, user: &str) -> String {
+/// Says how a token is used over HTTP at this URL. It is empty where the master serves no HTTP; an older master tells the
+/// address at which it is joined.
+fn speaker(token: &str, view: &TokenView, user: &str, url: &str) -> String {
     let until = when::relative(view.expires, when::now());
+    let example = |url: &str| {
+        format!(
+            "curl -H @FILE {url}/api/v1/jobs   FILE holds the line `Authorization: Bearer TOKEN`"
+        )
+    };
+    let use_of_it = if url.is_empty() {
+        "The master serves no HTTP now: see `http` in its configuration.".to_owned()
+    } else if url.contains("://") {
+        format!("For example:\n  {}", example(url))
+    } else {
+        format!(
+            "For example, where MASTER is the master's HTTP address:\n  {}",
+            example("http://MASTER")
+        )
+    };
+
     format!(
-        "{token}\n\ntoken {} speaks for {user} over HTTP, with the role {}; it expires {until}. For example:\n  \
-         curl -H @FILE http://MASTER/api/v1/jobs   MASTER is the master's HTTP address (`--http` of `master start`); FILE holds the line `Authorization: Bearer TOKEN`\n\
+        "{token}\n\ntoken {} speaks for {user} over HTTP, with the role {}; it expires {until}. {use_of_it}\n\
          deskgrid token revoke {} ends it; so does revoking {user}.\n",
         view.id, view.role, view.id
     )

@@ -432,7 +432,8 @@ pub enum Reply {
     Explained(Box<ExplainView>),
     /// Some of the hosts; more may follow.
     Hosts(Vec<HostView>),
-    /// A new token: this is the only time that its secret is shown.
+    /// A new token: this is the only time that its secret is shown. With it the addresses of the masters; of a token that
+    /// speaks over HTTP the URL of the master's server, empty where it has none (masters before that told theirs, too).
     Token(JoinToken, TokenView, String),
     /// The tokens.
     Tokens(Vec<TokenView>),
