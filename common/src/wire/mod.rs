@@ -26,8 +26,7 @@ pub const ALPN_GATEWAY: &[u8] = b"deskgrid-gateway/1";
 /// The ALPN between two workers, each with its certificate.
 pub const ALPN_PEER: &[u8] = b"deskgrid-peer/1";
 
-/// The message version that this program speaks. It is raised with every change to a message after
-/// a release.
+/// The message version that this program speaks. It is raised with every change to a message.
 pub const WIRE_VERSION: u16 = 7;
 /// The oldest message version that this program still understands.
 pub const OLDEST_WIRE_VERSION: u16 = 1;

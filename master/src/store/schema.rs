@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use super::{StoreError, StoreResult};
 
 /// The migrations: the entry at index n brings a store from version n to version n + 1. Entries are
-/// not changed once released.
+/// not changed once they are merged.
 pub(super) const MIGRATIONS: &[&str] = &[
     VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7,
 ];
