@@ -8,6 +8,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use link::files::unless_gone;
 use link::{BlobStore, LinkError};
 use uuid::Uuid;
 
@@ -85,10 +86,9 @@ impl ContentMark {
     /// Reads it from `dir`; `None` if there is none.
     fn read(dir: &Path) -> Result<Option<Self>, LinkError> {
         let path = dir.join(FILE);
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(LinkError::file("cannot read", path)(error)),
+        let text = unless_gone(fs::read_to_string(&path));
+        let Some(text) = text.map_err(LinkError::file("cannot read", &path))? else {
+            return Ok(None);
         };
         let mark = Self::parse(&text).map(Some);
         mark.map_err(LinkError::file("cannot use", path))
@@ -229,15 +229,10 @@ pub(super) async fn in_bucket(objects: &Objects) -> Result<Option<ContentMark>, 
 }
 
 fn is_without_content(dir: &Path) -> Result<bool, LinkError> {
-    let failed = LinkError::file("cannot read", dir);
-    match fs::read_dir(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
-        Err(error) => Err(failed(error)),
-        // Content lies in directories named by the first byte of its hashes.
-        Ok(mut entries) => {
-            Ok(!entries.any(|entry| entry.is_ok_and(|entry| entry.file_name().len() == 2)))
-        }
-    }
+    let entries = unless_gone(fs::read_dir(dir)).map_err(LinkError::file("cannot read", dir))?;
+    let mut entries = entries.into_iter().flatten();
+    // Content lies in directories named by the first byte of its hashes.
+    Ok(!entries.any(|entry| entry.is_ok_and(|entry| entry.file_name().len() == 2)))
 }
 
 /// Opens the directory for the grid, and marks it as the one that the store notes. Other accounts cannot read in it

@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use link::LinkError;
+use link::{LinkError, files};
 use serde::{Deserialize, Serialize};
 
 use crate::MasterError;
@@ -108,9 +108,9 @@ impl BucketPlace {
     /// If the file cannot be read.
     pub(crate) fn of_master(home: &Path) -> Result<Option<Self>, LinkError> {
         let path = home.join(FILE);
-        let text = match fs::read_to_string(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            read => read.map_err(LinkError::file("cannot read", &path))?,
+        let text = files::unless_gone(fs::read_to_string(&path));
+        let Some(text) = text.map_err(LinkError::file("cannot read", &path))? else {
+            return Ok(None);
         };
         let read = toml::from_str(&text).map_err(io::Error::other);
         read.map(Some).map_err(LinkError::file("cannot use", path))
@@ -140,16 +140,14 @@ impl ContentSetting {
     pub(super) fn note(&self, home: &Path) -> Result<(), MasterError> {
         let path = home.join(FILE);
         match self {
-            Self::Directory(_) => match fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    Err(LinkError::file("cannot remove", path)(error).into())
-                }
-                _ => Ok(()),
-            },
+            Self::Directory(_) => {
+                let removed = files::remove(&path);
+                Ok(removed.map_err(LinkError::file("cannot remove", path))?)
+            }
             Self::Bucket(place) => {
                 let text =
                     toml::to_string(place).map_err(|e| MasterError::Config(e.to_string()))?;
-                let written = link::files::write_whole(&path, text.as_bytes(), 0o600);
+                let written = files::write_whole(&path, text.as_bytes(), 0o600);
                 Ok(written.map_err(LinkError::file("cannot write", path))?)
             }
         }

@@ -44,10 +44,8 @@ impl Logs for FileLogs {
 
 /// Writes the readable bytes of the log again, durably, if there is a log.
 pub(super) fn write_again(logs: &dyn Logs, log: &Path) -> io::Result<()> {
-    match logs.read(log) {
-        Ok(bytes) if bytes.is_empty() => Ok(()),
-        Ok(bytes) => logs.write(log, &bytes),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
+    match link::files::unless_gone(logs.read(log))? {
+        Some(bytes) if !bytes.is_empty() => logs.write(log, &bytes),
+        _ => Ok(()),
     }
 }

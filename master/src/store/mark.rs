@@ -11,6 +11,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use link::files;
 use uuid::Uuid;
 
 const FILE: &str = "mark";
@@ -106,10 +107,9 @@ fn newest(file: &File) -> io::Result<Option<(u64, Marked)>> {
 impl Mark {
     /// Reads the mark in `home`. Returns `None` if there is none, or none that can be read.
     pub(crate) fn read(home: &Path) -> io::Result<Option<Marked>> {
-        match File::open(home.join(FILE)) {
-            Ok(file) => Ok(newest(&file)?.map(|(_, marked)| marked)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
+        match files::unless_gone(File::open(home.join(FILE)))? {
+            Some(file) => Ok(newest(&file)?.map(|(_, marked)| marked)),
+            None => Ok(None),
         }
     }
 
@@ -130,7 +130,7 @@ impl Mark {
         };
         mark.put()?;
         mark.file.sync_all()?;
-        link::files::sync_dir(home)?;
+        files::sync_dir(home)?;
 
         Ok(mark)
     }
