@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use bytes::Bytes;
 use common::attempt::StreamKind;
 use common::selector::Selector;
-use common::view::{FileView, OutputView, TaskState};
+use common::view::{OutputView, TaskState};
 use common::wire::client::{Reply, Request, TailFrom, TailNews};
 use common::wire::{Refusal, RefusalCode};
 use common::{AttemptId, BlobRef, Content, TaskId};
@@ -359,18 +359,12 @@ async fn left(call: &Call) -> Result<OutputView, Problem> {
 
 async fn files(call: Call, _: NoQuery, _: NoBody) -> JsonAnswer<FilesJson> {
     let output = left(&call).await?;
-    let file = |file: &FileView| FileJson {
-        path: file.path.to_string(),
-        bytes: file.blob.size,
-        blake3: file.blob.hash.to_string(),
-        text: None,
-    };
-
+    let files = output.files.iter().map(|file| FileJson::of(file, None));
     Ok(JsonDocument(FilesJson {
         task: output.attempt.task.to_string(),
         attempt: output.attempt.to_string(),
         host: output.host.clone(),
-        files: output.files.iter().map(file).collect(),
+        files: files.collect(),
         warnings: output.warnings.clone(),
     }))
 }

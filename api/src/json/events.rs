@@ -122,66 +122,42 @@ impl Object for EventLine<'_> {
     }
 }
 
-/// A result. Text that is longer than travels with an event, or no UTF-8, is left out.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct ResultJson {
-    /// The attempt, such as `7.3#1`.
-    pub attempt: String,
-    /// Its host's name, such as `desk-3`.
-    pub host: String,
-    /// Its standard output.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stdout: Option<String>,
-    /// Its standard error.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stderr: Option<String>,
-    /// Its output files.
-    pub files: Vec<FileJson>,
-    /// The outputs that were not kept, in words.
-    #[serde(skip_serializing_if = "none")]
-    pub warnings: Vec<String>,
-}
-
-impl Object for ResultView {
-    type Json = ResultJson;
-
-    fn json(&self) -> ResultJson {
-        let output = &self.output;
-        let file = |file: &FileView| FileJson {
-            path: file.path.to_string(),
-            bytes: file.blob.size,
-            blake3: file.blob.hash.to_string(),
-            text: self.blob(file.blob.hash).map(str::to_owned),
-        };
-
-        ResultJson {
-            attempt: output.attempt.to_string(),
-            host: output.host.clone(),
-            stdout: self.text(&output.stdout.0.content),
-            stderr: self.text(&output.stderr.0.content),
-            files: output.files.iter().map(file).collect(),
-            warnings: output.warnings.clone(),
-        }
+form! {
+    /// A result. Text that is longer than travels with an event, or no UTF-8, is left out.
+    pub struct ResultJson of ResultView as view {
+        /// The attempt, such as `7.3#1`.
+        pub attempt: String = view.output.attempt.to_string(),
+        /// Its host's name, such as `desk-3`.
+        pub host: String = view.output.host.clone(),
+        /// Its standard output.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub stdout: Option<String> = text(view, &view.output.stdout.0.content),
+        /// Its standard error.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub stderr: Option<String> = text(view, &view.output.stderr.0.content),
+        /// Its output files.
+        pub files: Vec<FileJson> = view
+            .output
+            .files
+            .iter()
+            .map(|file| FileJson::of(file, text_of(view, file.blob.hash)))
+            .collect(),
+        /// The outputs that were not kept, in words.
+        #[serde(skip_serializing_if = "none")]
+        pub warnings: Vec<String> = view.output.warnings.clone(),
     }
 }
 
-/// The text of some content, if it is here and is text.
-trait Texts {
-    fn blob(&self, hash: BlobHash) -> Option<&str>;
-    fn text(&self, content: &Content) -> Option<String>;
+/// Returns the text of the content with this hash, if it came with the result and is text.
+fn text_of(view: &ResultView, hash: BlobHash) -> Option<String> {
+    let (_, bytes) = view.contents.iter().find(|(name, _)| *name == hash)?;
+    std::str::from_utf8(bytes).ok().map(str::to_owned)
 }
 
-impl Texts for ResultView {
-    fn blob(&self, hash: BlobHash) -> Option<&str> {
-        let (_, bytes) = self.contents.iter().find(|(name, _)| *name == hash)?;
-        std::str::from_utf8(bytes).ok()
-    }
-
-    fn text(&self, content: &Content) -> Option<String> {
-        match content {
-            Content::Inline(bytes) => std::str::from_utf8(bytes).ok().map(str::to_owned),
-            Content::Blob(blob) => self.blob(blob.hash).map(str::to_owned),
-        }
+fn text(view: &ResultView, content: &Content) -> Option<String> {
+    match content {
+        Content::Inline(bytes) => std::str::from_utf8(bytes).ok().map(str::to_owned),
+        Content::Blob(blob) => text_of(view, blob.hash),
     }
 }
 
@@ -197,4 +173,16 @@ pub struct FileJson {
     /// Its content, if it is short text that came with an event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+}
+
+impl FileJson {
+    /// Returns the form of an output file, with its content if that came with it.
+    pub(crate) fn of(file: &FileView, text: Option<String>) -> Self {
+        Self {
+            path: file.path.to_string(),
+            bytes: file.blob.size,
+            blake3: file.blob.hash.to_string(),
+            text,
+        }
+    }
 }

@@ -51,7 +51,7 @@ form! {
         pub makespan_s: Option<f64> = view.finished.map(|end| end.since(view.submitted).secs()),
         /// Its predicted end.
         #[serde(flatten)]
-        pub predicted: PredictedJson = PredictedJson::of(view.predicted.as_ref()),
+        pub predicted: PredictedJson = view.predicted.json(),
         /// The makespan that was predicted at first, mostly on submission; `null` where there is none.
         pub predicted_makespan_s: Option<Seconds> = view.predicted_makespan.map(Seconds),
         /// Its promise, if it has a deadline.
@@ -114,25 +114,17 @@ form! {
     }
 }
 
-/// A predicted end: the best guess, and an interval that holds the end with a probability of 80 %.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct PredictedJson {
-    /// The most likely time; `null` where there is none.
-    pub predicted_finish: Option<IsoTime>,
-    /// The earliest time of the interval; `null` where there is none.
-    pub predicted_low: Option<IsoTime>,
-    /// The latest time of the interval; `null` where there is none.
-    pub predicted_high: Option<IsoTime>,
-}
-
-impl PredictedJson {
-    fn of(forecast: Option<&Forecast>) -> Self {
-        let interval = forecast.and_then(|forecast| forecast.interval);
-        Self {
-            predicted_finish: forecast.map(|of| IsoTime(of.finish)),
-            predicted_low: interval.map(|(low, _)| IsoTime(low)),
-            predicted_high: interval.map(|(_, high)| IsoTime(high)),
-        }
+form! {
+    /// A predicted end: the best guess, and an interval that holds the end with a probability of 80 %.
+    pub struct PredictedJson of Option<Forecast> as forecast {
+        /// The most likely time; `null` where there is none.
+        pub predicted_finish: Option<IsoTime> = forecast.map(|of| IsoTime(of.finish)),
+        /// The earliest time of the interval; `null` where there is none.
+        pub predicted_low: Option<IsoTime> =
+            forecast.and_then(|of| of.interval).map(|(low, _)| IsoTime(low)),
+        /// The latest time of the interval; `null` where there is none.
+        pub predicted_high: Option<IsoTime> =
+            forecast.and_then(|of| of.interval).map(|(_, high)| IsoTime(high)),
     }
 }
 
@@ -201,41 +193,25 @@ pub struct FailuresOnHost {
 #[derive(Debug, Clone, Copy)]
 pub struct PredictionAnswer<'a>(pub &'a JobView);
 
-/// The forecast of a job's end, as `job predict` prints it.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct PredictionJson {
-    /// The job's number, such as `7`.
-    pub job: u32,
-    /// Its state, such as `running`.
-    pub state: Word<JobState>,
-    /// The time at which its last task was settled; `null` where there is none.
-    pub finished: Option<IsoTime>,
-    /// Its predicted end.
-    #[serde(flatten)]
-    pub predicted: PredictedJson,
-    /// The makespan that was predicted at first, mostly on submission; `null` where there is none.
-    pub predicted_makespan_s: Option<Seconds>,
-    /// The jobs that it still waits for.
-    pub waits_for: Vec<u32>,
-    /// Whether tasks can be added to it.
-    pub open: bool,
-}
-
-impl Object for PredictionAnswer<'_> {
-    type Json = PredictionJson;
-
-    fn json(&self) -> PredictionJson {
-        let Self(view) = self;
-        let waits = view.after.iter().filter(|after| after.left.is_some());
-        PredictionJson {
-            job: view.job.0,
-            state: Word(view.state),
-            finished: view.finished.map(IsoTime),
-            predicted: PredictedJson::of(view.predicted.as_ref()),
-            predicted_makespan_s: view.predicted_makespan.map(Seconds),
-            waits_for: waits.map(|after| after.job.0).collect(),
-            open: view.open,
-        }
+form! {
+    /// The forecast of a job's end, as `job predict` prints it.
+    pub struct PredictionJson of PredictionAnswer<'_> as answer {
+        /// The job's number, such as `7`.
+        pub job: u32 = answer.0.job.0,
+        /// Its state, such as `running`.
+        pub state: Word<JobState> = Word(answer.0.state),
+        /// The time at which its last task was settled; `null` where there is none.
+        pub finished: Option<IsoTime> = answer.0.finished.map(IsoTime),
+        /// Its predicted end.
+        #[serde(flatten)]
+        pub predicted: PredictedJson = answer.0.predicted.json(),
+        /// The makespan that was predicted at first, mostly on submission; `null` where there is none.
+        pub predicted_makespan_s: Option<Seconds> = answer.0.predicted_makespan.map(Seconds),
+        /// The jobs that it still waits for.
+        pub waits_for: Vec<u32> =
+            answer.0.after.iter().filter(|of| of.left.is_some()).map(|of| of.job.0).collect(),
+        /// Whether tasks can be added to it.
+        pub open: bool = answer.0.open,
     }
 }
 
@@ -316,43 +292,44 @@ pub struct SubmitAnswer {
     pub info: Option<JobView>,
 }
 
-/// The answer to a submission, as `submit` prints it.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct SubmitJson {
-    /// The job's number; `null` for a dry run or a refused job.
-    pub job: Option<u32>,
-    /// The number of tasks.
-    pub tasks: u64,
-    /// Whether the master takes the job.
-    pub accepted: bool,
-    /// Whether the request id was known already.
-    pub again: bool,
-    /// Whether this was a dry run, which submits nothing.
-    pub dry_run: bool,
-    /// The reason of a refusal.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub refused_because: Option<String>,
-    /// The reasons why the known hosts could never do its tasks.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub no_host_qualifies: Option<String>,
-    /// The promise, of a job with a deadline.
-    #[serde(flatten)]
-    pub promise: Option<MadePromiseJson>,
-    /// The promises that could be made instead.
-    #[serde(flatten)]
-    pub counter: Option<CounterJson>,
-    /// The learned run-time limits of its attempts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limits: Option<LimitsJson>,
-    /// The width of a job of several ranks.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub width: Option<JobWidthJson>,
-    /// The predicted end.
-    #[serde(flatten)]
-    pub predicted: Option<PredictedJson>,
-    /// The job after `--wait`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub info: Option<JobJson>,
+form! {
+    /// The answer to a submission, as `submit` prints it.
+    pub struct SubmitJson of SubmitAnswer as answer {
+        /// The job's number; `null` for a dry run or a refused job.
+        pub job: Option<u32> = answer.job.map(|job| job.0),
+        /// The number of tasks.
+        pub tasks: u64 = answer.tasks,
+        /// Whether the master takes the job.
+        pub accepted: bool = answer.refused_because.is_none(),
+        /// Whether the request id was known already.
+        pub again: bool = answer.again,
+        /// Whether this was a dry run, which submits nothing.
+        pub dry_run: bool = answer.dry_run,
+        /// The reason of a refusal.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub refused_because: Option<String> = answer.refused_because.clone(),
+        /// The reasons why the known hosts could never do its tasks.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub no_host_qualifies: Option<String> = answer.nowhere.clone(),
+        /// The promise, of a job with a deadline.
+        #[serde(flatten)]
+        pub promise: Option<MadePromiseJson> = answer.promise.as_ref().map(Object::json),
+        /// The promises that could be made instead.
+        #[serde(flatten)]
+        pub counter: Option<CounterJson> = answer.counter.as_ref().map(Object::json),
+        /// The learned run-time limits of its attempts.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub limits: Option<LimitsJson> = answer.learned_limits(),
+        /// The width of a job of several ranks.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub width: Option<JobWidthJson> = answer.width.as_deref().map(Object::json),
+        /// The predicted end.
+        #[serde(flatten)]
+        pub predicted: Option<PredictedJson> = answer.predicted.map(|end| Some(end).json()),
+        /// The job after `--wait`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub info: Option<JobJson> = answer.info.as_ref().map(Object::json),
+    }
 }
 
 impl SubmitAnswer {
@@ -387,55 +364,39 @@ impl SubmitAnswer {
             other => Err(Box::new(other)),
         }
     }
-}
 
-impl Object for SubmitAnswer {
-    type Json = SubmitJson;
-
-    fn json(&self) -> SubmitJson {
+    /// Returns the learned limits, or else the reason for none.
+    fn learned_limits(&self) -> Option<LimitsJson> {
         let none = self.no_limits.map(|why| LimitsView {
             why: Some(why.to_owned()),
             ..LimitsView::default()
         });
         let limits = self.limits.as_ref().or(none.as_ref());
-        let forecast = self.predicted.as_ref();
-
-        SubmitJson {
-            job: self.job.map(|job| job.0),
-            tasks: self.tasks,
-            accepted: self.refused_because.is_none(),
-            again: self.again,
-            dry_run: self.dry_run,
-            refused_because: self.refused_because.clone(),
-            no_host_qualifies: self.nowhere.clone(),
-            promise: self.promise.as_ref().map(Object::json),
-            counter: self.counter.as_ref().map(Object::json),
-            limits: limits.map(Object::json),
-            width: self.width.as_deref().map(Object::json),
-            predicted: forecast.map(|forecast| PredictedJson::of(Some(forecast))),
-            info: self.info.as_ref().map(Object::json),
-        }
+        limits.map(Object::json)
     }
 }
 
-/// The reasons for which tasks wait, and for which each host was passed over.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct ExplainJson {
-    /// The job.
-    #[serde(flatten)]
-    pub job: JobJson,
-    /// The reasons for waiting.
-    pub waiting: Vec<WaitingJson>,
-    /// Each host with the reason why it takes none of the tasks.
-    pub hosts: Vec<PassedOverJson>,
-    /// The live attempts that are copies of other live ones.
-    pub duplicates: Vec<DuplicateJson>,
-    /// Each live attempt; left out by a master that is older than this list.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub running: Option<Vec<RunningJson>>,
-    /// The share of the job's user; left out once the job is settled.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub share: Option<ShareJson>,
+form! {
+    /// The reasons for which tasks wait, and for which each host was passed over.
+    pub struct ExplainJson of ExplainAnswer<'_> as answer {
+        /// The job.
+        #[serde(flatten)]
+        pub job: JobJson = answer.0.job.json(),
+        /// The reasons for waiting.
+        pub waiting: Vec<WaitingJson> =
+            pairs(&answer.0.waiting, |reason, tasks| WaitingJson { reason, tasks }),
+        /// Each host with the reason why it takes none of the tasks.
+        pub hosts: Vec<PassedOverJson> =
+            pairs(&answer.0.hosts, |host, reason| PassedOverJson { host, reason }),
+        /// The live attempts that are copies of other live ones.
+        pub duplicates: Vec<DuplicateJson> = all(&answer.0.duplicates),
+        /// Each live attempt; left out by a master that is older than this list.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub running: Option<Vec<RunningJson>> = answer.1.map(all),
+        /// The share of the job's user; left out once the job is settled.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub share: Option<ShareJson> = answer.0.share.as_ref().map(Object::json),
+    }
 }
 
 /// A reason for waiting.
@@ -460,27 +421,10 @@ pub struct PassedOverJson {
 #[derive(Debug)]
 pub struct ExplainAnswer<'a>(pub &'a ExplainView, pub Option<&'a [RunningView]>);
 
-impl Object for ExplainAnswer<'_> {
-    type Json = ExplainJson;
-
-    fn json(&self) -> ExplainJson {
-        let Self(view, running) = self;
-        let waiting = view.waiting.iter().cloned();
-        let hosts = view.hosts.iter().cloned();
-
-        ExplainJson {
-            job: view.job.json(),
-            waiting: waiting
-                .map(|(reason, tasks)| WaitingJson { reason, tasks })
-                .collect(),
-            hosts: hosts
-                .map(|(host, reason)| PassedOverJson { host, reason })
-                .collect(),
-            duplicates: all(&view.duplicates),
-            running: running.map(all),
-            share: view.share.as_ref().map(Object::json),
-        }
-    }
+/// Returns the forms of pairs of texts.
+fn pairs<J>(texts: &[(String, String)], form: impl Fn(String, String) -> J) -> Vec<J> {
+    let pair = |(one, other)| form(one, other);
+    texts.iter().cloned().map(pair).collect()
 }
 
 form! {

@@ -100,15 +100,16 @@ pub struct AccuracyJson {
     pub hosts: PredictionsJson,
 }
 
-/// Predictions of one kind.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct PredictionsJson {
-    /// The number of them.
-    pub judged: usize,
-    /// The number whose 80 % interval held.
-    pub held: usize,
-    /// The predictions, the oldest first, at most 1,000.
-    pub predictions: Vec<ForetoldJson>,
+form! {
+    /// Predictions of one kind.
+    pub struct PredictionsJson of [ForetoldView] as found {
+        /// The number of them.
+        pub judged: usize = found.len(),
+        /// The number whose 80 % interval held.
+        pub held: usize = held(found),
+        /// The predictions, the oldest first, at most 1,000.
+        pub predictions: Vec<ForetoldJson> = all(found),
+    }
 }
 
 form! {
@@ -134,16 +135,6 @@ pub fn held(predictions: &[ForetoldView]) -> usize {
     predictions.iter().filter(|one| one.held()).count()
 }
 
-impl PredictionsJson {
-    fn of(predictions: &[ForetoldView]) -> Self {
-        Self {
-            judged: predictions.len(),
-            held: held(predictions),
-            predictions: all(predictions),
-        }
-    }
-}
-
 impl Object for AccuracyView {
     type Json = AccuracyJson;
 
@@ -152,9 +143,9 @@ impl Object for AccuracyView {
         AccuracyJson {
             left_out: judged.leave_out_trivial(),
             open: self.open,
-            ends: PredictionsJson::of(&judged.finishes),
-            starts: PredictionsJson::of(&judged.starts),
-            hosts: PredictionsJson::of(&judged.hosts),
+            ends: judged.finishes.json(),
+            starts: judged.starts.json(),
+            hosts: judged.hosts.json(),
         }
     }
 }
