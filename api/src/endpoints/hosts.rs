@@ -107,15 +107,14 @@ async fn list(call: Call, query: HostsQuery, _: NoBody) -> JsonAnswer<HostsPage>
 
     // They come by number. The answer is given up once the page is full.
     let mut replies = call.grid.ask(Request::Hosts { names });
-    'page: while let Some(reply) = replies.recv().await {
+    while !page.more
+        && let Some(reply) = replies.recv().await
+    {
         let Reply::Hosts(views) = reply? else {
             return Err(Problem::unexpected());
         };
-        for view in views.iter().filter(wanted) {
-            if !page.add(view.id.0, view.json()) {
-                break 'page;
-            }
-        }
+        let views = views.iter().filter(wanted);
+        page.extend(views.map(|view| (view.id.0, view.json())));
     }
 
     let next = page.next();

@@ -104,22 +104,21 @@ async fn list(call: Call, query: JobsQuery, _: NoBody) -> JsonAnswer<JobsPage> {
         (_, None) => Selector::All,
     };
     let states = query.state.0;
-    let wanted = |view: &JobView| {
+    let wanted = |view: &&JobView| {
         let user = query.user.as_ref().is_none_or(|user| *user == view.user);
         user && after.is_none_or(|number| view.job.0 > number)
     };
 
     let mut replies = call.grid.ask(Request::Jobs { jobs, states });
     let mut page = ListPage::new(query.limit);
-    'page: while let Some(reply) = replies.recv().await {
+    while !page.more
+        && let Some(reply) = replies.recv().await
+    {
         let Reply::Jobs(views) = reply? else {
             return Err(Problem::unexpected());
         };
-        for view in views.iter().filter(|view| wanted(view)) {
-            if !page.add(view.job.0, view.json()) {
-                break 'page;
-            }
-        }
+        let views = views.iter().filter(wanted);
+        page.extend(views.map(|view| (view.job.0, view.json())));
     }
 
     let next = page.next();

@@ -120,8 +120,8 @@ pub(super) struct ListPage<T> {
     pub(super) entries: Vec<T>,
     most: usize,
     last: u32,
-    /// Whether there are more.
-    more: bool,
+    /// Whether there are more: then it is full.
+    pub(super) more: bool,
 }
 
 impl<T> ListPage<T> {
@@ -134,15 +134,16 @@ impl<T> ListPage<T> {
         }
     }
 
-    /// Adds an entry with its number; returns whether the page has room for more.
-    pub(super) fn add(&mut self, number: u32, entry: T) -> bool {
-        if self.entries.len() >= self.most {
-            self.more = true;
-            return false;
+    /// Adds entries with their numbers, as far as the page has room.
+    pub(super) fn extend(&mut self, entries: impl Iterator<Item = (u32, T)>) {
+        for (number, entry) in entries {
+            if self.entries.len() >= self.most {
+                self.more = true;
+                return;
+            }
+            self.last = number;
+            self.entries.push(entry);
         }
-        self.last = number;
-        self.entries.push(entry);
-        true
     }
 
     /// The cursor of the next page, if there is one.

@@ -84,15 +84,13 @@ async fn list(call: Call, query: TasksQuery, _: NoBody) -> JsonAnswer<TasksPage>
 
     let mut replies = call.grid.ask(request);
     let mut page = ListPage::new(query.limit);
-    'page: while let Some(reply) = replies.recv().await {
+    while !page.more
+        && let Some(reply) = replies.recv().await
+    {
         let Reply::Tasks(views) = reply? else {
             return Err(Problem::unexpected());
         };
-        for view in &views {
-            if !page.add(view.task.index, view.json()) {
-                break 'page;
-            }
-        }
+        page.extend(views.iter().map(|view| (view.task.index, view.json())));
     }
 
     let next = page.next();
