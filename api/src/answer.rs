@@ -42,9 +42,8 @@ pub(crate) fn schema<J: JsonSchema>(schemas: &mut SchemaGenerator) -> Value {
 
 /// Answers with a document, as `application/json`.
 pub(crate) fn in_json(status: StatusCode, body: &impl Serialize) -> Response {
-    let kind = HeaderValue::from_static("application/json");
-    let text = document(body) + "\n";
-    (status, [(header::CONTENT_TYPE, kind)], text).into_response()
+    let kind = [(header::CONTENT_TYPE, "application/json")];
+    (status, kind, document(body) + "\n").into_response()
 }
 
 impl<J: Serialize + JsonSchema + Send> Respond for JsonDocument<J> {
@@ -171,10 +170,8 @@ pub(crate) struct EventStream(pub(crate) PieceFlow);
 
 impl Respond for EventStream {
     fn respond(self) -> Response {
-        let kind = HeaderValue::from_static("text/event-stream");
-        let mut response = Body::new(self.0).into_response();
-        response.headers_mut().insert(header::CONTENT_TYPE, kind);
-        response
+        let kind = [(header::CONTENT_TYPE, "text/event-stream")];
+        (kind, Body::new(self.0)).into_response()
     }
 
     fn describe(_: &mut SchemaGenerator) -> Value {

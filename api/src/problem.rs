@@ -1,7 +1,7 @@
 //! Errors as `application/problem+json` (RFC 9457), with the words of the command line: what
 //! happened, a code for scripts, and what to do.
 
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use common::wire::{Refusal, RefusalCode};
 use schemars::JsonSchema;
@@ -79,7 +79,7 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = serde_json::to_string(&self).unwrap_or_default();
-        let kind = HeaderValue::from_static("application/problem+json");
-        (status, [(header::CONTENT_TYPE, kind)], body).into_response()
+        let kind = [(header::CONTENT_TYPE, "application/problem+json")];
+        (status, kind, body).into_response()
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Extension, Request};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -135,8 +135,7 @@ async fn without_body(request: Request, next: axum::middleware::Next) -> Respons
 }
 
 async fn openapi_json(document: String) -> Response {
-    let kind = HeaderValue::from_static("application/json");
-    ([(header::CONTENT_TYPE, kind)], document).into_response()
+    ([(header::CONTENT_TYPE, "application/json")], document).into_response()
 }
 
 async fn nothing_here() -> Problem {

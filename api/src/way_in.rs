@@ -124,8 +124,8 @@ fn way_in(entrance: &dyn Entrance, (heading, hint): (&str, &str)) -> Html<String
 }
 
 async fn script() -> Response {
-    let kind = HeaderValue::from_static("text/javascript; charset=utf-8");
-    ([(header::CONTENT_TYPE, kind)], include_str!("in.js")).into_response()
+    let kind = [(header::CONTENT_TYPE, "text/javascript; charset=utf-8")];
+    (kind, include_str!("in.js")).into_response()
 }
 
 async fn exchange(State(entrance): State<Arc<dyn Entrance>>, request: Request) -> Response {

@@ -32,9 +32,8 @@ use std::sync::Arc;
 
 use api::{Door, SitePages};
 use axum::Router;
-use axum::http::{HeaderValue, header};
+use axum::http::header;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 
 use act::admission;
@@ -105,17 +104,9 @@ fn files() -> Router {
 }
 
 fn file(kind: &'static str, content: &'static str) -> MethodRouter {
-    let answer = move || async move { asset(kind, content) };
-    get(answer)
-}
-
-fn asset(kind: &'static str, content: &'static str) -> Response {
     let headers = [
-        (header::CONTENT_TYPE, HeaderValue::from_static(kind)),
-        (
-            header::CACHE_CONTROL,
-            HeaderValue::from_static("max-age=60"),
-        ),
+        (header::CONTENT_TYPE, kind),
+        (header::CACHE_CONTROL, "max-age=60"),
     ];
-    (headers, content).into_response()
+    get(move || async move { (headers, content) })
 }

@@ -1,6 +1,6 @@
 //! Submission of jobs.
 
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use common::selector::parse_ids;
 use common::wire::client::{Addition, Reply, Request};
@@ -85,12 +85,8 @@ impl Respond for Submitted {
             hint: advice(&answer),
             answer,
         };
-        let kind = axum::http::HeaderValue::from_static("application/problem+json");
-        let mut response = in_json(status, &body).into_response();
-        let headers = response.headers_mut();
-        headers.insert(axum::http::header::CONTENT_TYPE, kind);
-
-        response
+        let kind = [(header::CONTENT_TYPE, "application/problem+json")];
+        (kind, in_json(status, &body)).into_response()
     }
 
     fn describe(schemas: &mut SchemaGenerator) -> Value {
