@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::http::{HeaderMap, header};
+use axum::http::HeaderMap;
 
 use crate::door::{Coming, Entrance, Who};
+use crate::way_in::cookies;
 
 /// The time for which a ticket counts.
 pub const TICKET_LIFE: Duration = Duration::from_secs(60);
@@ -108,16 +109,8 @@ impl Entrance for Tickets {
     }
 
     fn admit<'a>(&'a self, headers: &'a HeaderMap) -> Coming<'a, Option<Who>> {
-        let ours = |pair: &'a str| {
-            let (name, value) = pair.trim().split_once('=')?;
-            (name == self.cookie).then_some(value)
-        };
-        let sent = headers.get_all(header::COOKIE).iter();
-        let mut shown = sent
-            .filter_map(|cookies| cookies.to_str().ok())
-            .flat_map(|cookies| cookies.split(';'))
-            .filter_map(ours);
-        let known = shown.any(|value| lock(&self.cookies).counts(value));
+        let mut ours = cookies(headers).filter(|(name, _)| *name == self.cookie);
+        let known = ours.any(|(_, value)| lock(&self.cookies).counts(value));
         Box::pin(std::future::ready(known.then(|| self.who.clone())))
     }
 

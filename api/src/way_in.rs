@@ -76,17 +76,19 @@ pub(crate) fn with_token(headers: &HeaderMap, entrance: &dyn Entrance) -> Header
         return headers;
     }
     let wanted = cookie_name(entrance);
-    let cookies = headers.get_all(header::COOKIE).iter();
-    let token = cookies
-        .filter_map(|cookies| cookies.to_str().ok())
-        .flat_map(|cookies| cookies.split(';'))
-        .filter_map(|pair| pair.trim().split_once('='))
-        .find(|(name, _)| *name == wanted)
-        .and_then(|(_, token)| bearer(token));
-    if let Some(token) = token {
+    let cookie = cookies(&headers).find(|(name, _)| *name == wanted);
+    if let Some(token) = cookie.and_then(|(_, token)| bearer(token)) {
         headers.insert(header::AUTHORIZATION, token);
     }
     headers
+}
+
+/// Returns the names and values of all cookies that were sent.
+pub(crate) fn cookies(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
+    let sent = headers.get_all(header::COOKIE).iter();
+    sent.filter_map(|cookies| cookies.to_str().ok())
+        .flat_map(|cookies| cookies.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='))
 }
 
 fn cookie_name(entrance: &dyn Entrance) -> &'static str {
