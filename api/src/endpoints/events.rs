@@ -57,24 +57,17 @@ struct EventsQuery {
 }
 
 async fn events(call: Call, query: EventsQuery, _: NoBody) -> Result<EventStream, Problem> {
+    // A reader that has seen no event yet sends an empty one, or none.
     let last = call.headers.get("last-event-id");
-    let last = last.map(|id| id.to_str().ok().and_then(|id| id.parse().ok()));
-    let after = match last {
-        // A reader that has seen no event yet sends an empty one, or none.
-        Some(None)
-            if call
-                .headers
-                .get("last-event-id")
-                .is_some_and(|id| !id.is_empty()) =>
-        {
-            let hint = "send the id of the last event that came";
-            return Err(Problem::invalid(
-                "Last-Event-ID is no number of an event",
-                hint,
-            ));
+    let after = match last.filter(|id| !id.is_empty()) {
+        None => query.after,
+        Some(id) => {
+            let id = id.to_str().ok().and_then(|id| id.parse().ok());
+            Some(id.ok_or_else(|| {
+                let hint = "send the id of the last event that came";
+                Problem::invalid("Last-Event-ID is no number of an event", hint)
+            })?)
         }
-        Some(Some(id)) => Some(id),
-        _ => query.after,
     };
 
     let jobs = match (query.job, query.label.0) {
