@@ -65,14 +65,11 @@ impl<K: Ord + Clone> Lanes<K> {
 
     fn admit(&mut self) -> Vec<Ticket> {
         let mut admitted = Vec::new();
-        while self.served < self.total {
-            let Some(key) = self.next() else { break };
-            let Some(lane) = self.lanes.get_mut(&key) else {
-                break;
-            };
-            let Some(ticket) = lane.waiting.pop_front() else {
-                break;
-            };
+        while self.served < self.total
+            && let Some(key) = self.next()
+            && let Some(lane) = self.lanes.get_mut(&key)
+            && let Some(ticket) = lane.waiting.pop_front()
+        {
             lane.served += 1;
             self.served += 1;
             self.last = Some(key);
