@@ -8,12 +8,11 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use common::date::date;
-use common::host::Confinement;
 use common::job::{
     Capture, CommandSpec, Compare, DEFAULT_MAX_LOSSES, Quorum, Rules, Work, usual_policy,
 };
 use common::needs::{Label, Needs};
-use common::ranks::{MAX_RANKS, Parallelism, Widths};
+use common::ranks::{MAX_RANKS, Widths};
 use common::selector::parse_ids;
 use common::template::Template;
 use common::text::acts;
@@ -138,6 +137,14 @@ where
     text.parse().map_err(|why| wrong(name, &why))
 }
 
+/// Reads the text of a name that may be left out.
+fn read_if_given<T: FromStr>(name: &str, text: Option<&String>) -> Result<Option<T>, Problem>
+where
+    T::Err: Display,
+{
+    text.map(|text| read(name, text)).transpose()
+}
+
 fn wrong(name: &str, why: &dyn Display) -> Problem {
     Problem::senseless(
         format!("`{name}`: {why}"),
@@ -149,6 +156,10 @@ fn span(name: &str, text: &str) -> Result<Span, Problem> {
     let longest = std::time::Duration::from_secs(100 * 365 * 86_400);
     let read = humantime::parse_duration(text).map_err(|why| wrong(name, &why))?;
     Ok(read.min(longest).into())
+}
+
+fn span_if_given(name: &str, text: Option<&String>) -> Result<Option<Span>, Problem> {
+    text.map(|text| span(name, text)).transpose()
 }
 
 fn spans(name: &str, texts: &[String]) -> Result<Vec<Span>, Problem> {
@@ -277,15 +288,10 @@ impl JobBody {
             return Err(wrong("width", &why));
         }
 
-        let work = self.work.as_deref().map(|text| span("work", text));
-        let parallelism = self.parallelism.as_deref();
-        let parallelism = parallelism.map(|text| read::<Parallelism>("parallelism", text));
         let width: Widths = read("width", width)?;
-        Ok(Some(Ranks::of(
-            width,
-            work.transpose()?,
-            parallelism.transpose()?,
-        )))
+        let work = span_if_given("work", self.work.as_ref())?;
+        let parallelism = read_if_given("parallelism", self.parallelism.as_ref())?;
+        Ok(Some(Ranks::of(width, work, parallelism)))
     }
 
     fn template(&self, name: &str, text: &str) -> Result<Template, Problem> {
@@ -316,14 +322,11 @@ impl JobBody {
         }
 
         let stdin = self.stdin.as_deref();
-        let checkpoint = self.checkpoint.as_deref();
         command.outputs = all("output-file", &self.output_file)?;
         command.stdin = stdin.map(|text| self.template("stdin", text)).transpose()?;
         command.stdout = self.capture("stdout", self.stdout.as_deref())?;
         command.stderr = self.capture("stderr", self.stderr.as_deref())?;
-        command.checkpoint = checkpoint
-            .map(|text| span("checkpoint", text))
-            .transpose()?;
+        command.checkpoint = span_if_given("checkpoint", self.checkpoint.as_ref())?;
         Ok(command)
     }
 
@@ -336,22 +339,12 @@ impl JobBody {
     }
 
     fn rules(&self) -> Result<Rules, Problem> {
-        let compare = match self.compare.as_deref() {
-            None => Compare::Bytes,
-            Some(text) => read("compare", text)?,
-        };
-        let width = self.width.as_deref();
-        let width = width
-            .map(|text| read::<Widths>("width", text))
-            .transpose()?;
-        let some = |name, text: &Option<String>| -> Result<Option<Span>, Problem> {
-            text.as_deref().map(|text| span(name, text)).transpose()
-        };
-
+        let compare = read_if_given("compare", self.compare.as_ref())?;
+        let width: Option<Widths> = read_if_given("width", self.width.as_ref())?;
         Ok(Rules {
             retries: self.retries,
             max_losses: self.max_losses.unwrap_or(DEFAULT_MAX_LOSSES),
-            timeout: some("timeout", &self.timeout)?,
+            timeout: span_if_given("timeout", self.timeout.as_ref())?,
             // A rank that has failed for good leaves the others without it.
             max_fails: self.max_fails.or(width.map(|_| 0)),
             priority: self.priority,
@@ -359,24 +352,22 @@ impl JobBody {
                 Some(policy) => policy.clone(),
                 None => usual_policy(width, self.deadline.is_some(), self.disclose).to_owned(),
             },
-            estimate: some("estimate", &self.estimate)?,
+            estimate: span_if_given("estimate", self.estimate.as_ref())?,
             checkpoint: self.checkpoint.is_some(),
             needs: self.needs()?,
             quorum: Quorum {
                 size: self.quorum.unwrap_or(1),
                 adaptive: self.adaptive,
-                compare,
+                compare: compare.unwrap_or(Compare::Bytes),
             },
             deadline: self.due()?.1,
         })
     }
 
     fn needs(&self) -> Result<Needs, Problem> {
-        let level = self.confinement.as_deref();
-        let level = level.map(|text| read::<Confinement>("confinement", text));
         let needs = Needs::parse(self.needs.iter().map(String::as_str));
         Ok(Needs {
-            confinement: level.transpose()?,
+            confinement: read_if_given("confinement", self.confinement.as_ref())?,
             network: self.network,
             ..needs.map_err(|why| wrong("needs", &why))?
         })
