@@ -62,9 +62,8 @@ impl LinkDoor {
         tx: &mpsc::Sender<Result<Reply, Refusal>>,
     ) -> Result<(), Refusal> {
         let turn = self.turn().await?;
-        let replies = turn.client.stream(&request).await;
-        let mut replies = replies.map_err(|error| refused(&error))?;
-        while let Some(reply) = replies.next().await.map_err(|error| refused(&error))? {
+        let mut replies = turn.client.stream(&request).await.map_err(refused)?;
+        while let Some(reply) = replies.next().await.map_err(refused)? {
             if tx.send(Ok(reply)).await.is_err() {
                 return Ok(());
             }
@@ -101,7 +100,7 @@ impl Door for Gateway {
         Box::pin(async move {
             let turn = self.0.turn().await?;
             let content = turn.client.content(hash, from).await;
-            let mut content = content.map_err(|error| refused(&error))?;
+            let mut content = content.map_err(refused)?;
             let size = content.size();
             let (tx, pieces) = mpsc::channel(AHEAD);
             tokio::spawn(async move {
@@ -110,7 +109,7 @@ impl Door for Gateway {
                     let piece = match content.next().await {
                         Ok(Some(piece)) => Ok(piece.into()),
                         Ok(None) => return,
-                        Err(error) => Err(refused(&error)),
+                        Err(error) => Err(refused(error)),
                     };
                     let over = piece.is_err();
                     if tx.send(piece).await.is_err() || over {
@@ -139,7 +138,7 @@ impl Door for Gateway {
 
             let turn = self.0.turn().await?;
             let put = link::content::put(turn.client.connection(), file.path(), blob).await;
-            put.map_err(|error| refused(&error))
+            put.map_err(refused)
         })
     }
 }
@@ -163,9 +162,9 @@ fn here(error: &std::io::Error) -> Refusal {
 }
 
 /// A failed request in the words of a refusal.
-fn refused(error: &LinkError) -> Refusal {
+fn refused(error: LinkError) -> Refusal {
     match error {
-        LinkError::Refused(refusal) => refusal.clone(),
+        LinkError::Refused(refusal) => refusal,
         LinkError::NotAccepted(_) => {
             let hint = "deskgrid doctor says what to do";
             Refusal::new(RefusalCode::NotAuthorised, error.to_string(), hint)

@@ -1,7 +1,7 @@
 //! The connections of a gateway to its master: each has room for some requests, and another one is made
 //! where none has. Not here: how one is made.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use common::wire::{Refusal, RefusalCode};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -58,7 +58,7 @@ impl<C: Clone> ConnectionPool<C> {
         &self,
         connect: impl Future<Output = Result<C, Refusal>>,
     ) -> Result<RequestTurn<C>, Refusal> {
-        let before = self.failures();
+        let before = locked(&self.failed).count;
         if let Some(turn) = self.free()? {
             return Ok(turn);
         }
@@ -74,7 +74,7 @@ impl<C: Clone> ConnectionPool<C> {
         match connect.await {
             Ok(client) => self.add(client),
             Err(refusal) => {
-                let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut failed = locked(&self.failed);
                 failed.count += 1;
                 failed.last = Some(refusal.clone());
                 Err(refusal)
@@ -82,21 +82,15 @@ impl<C: Clone> ConnectionPool<C> {
         }
     }
 
-    fn failures(&self) -> u64 {
-        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        failed.count
-    }
-
     /// The failure of an attempt that ended after there had been so many.
     fn failed_since(&self, before: u64) -> Option<Refusal> {
-        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed = locked(&self.failed);
         failed.last.clone().filter(|_| failed.count > before)
     }
 
     /// A connection that has room, if one does. Refused if none does and there can be no other.
     fn free(&self) -> Result<Option<RequestTurn<C>>, Refusal> {
-        let connections = self.connections.lock();
-        let mut connections = connections.unwrap_or_else(PoisonError::into_inner);
+        let mut connections = locked(&self.connections);
         connections.retain(|connection| (self.is_open)(&connection.client));
 
         let turn = connections.iter().find_map(OpenConnection::turn);
@@ -115,11 +109,13 @@ impl<C: Clone> ConnectionPool<C> {
             Refusal::new(RefusalCode::Unavailable, what, "try again")
         });
 
-        let connections = self.connections.lock();
-        let mut connections = connections.unwrap_or_else(PoisonError::into_inner);
-        connections.push(connection);
+        locked(&self.connections).push(connection);
         turn
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<C: Clone> OpenConnection<C> {
