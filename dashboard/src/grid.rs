@@ -105,13 +105,7 @@ impl SharedGrid {
 
     /// Returns every host, by name. Of what it runs, users see their own attempts only.
     pub(crate) async fn hosts(&self, who: &Who) -> Result<Arc<Vec<HostView>>, PageError> {
-        let kept = {
-            let mut hosts = self.hosts.lock().await;
-            if hosts.len() >= VIEWERS {
-                hosts.clear();
-            }
-            Arc::clone(hosts.entry((who.id, who.role)).or_default())
-        };
+        let kept = place(&self.hosts, (who.id, who.role), VIEWERS).await;
         fresh(&kept, || async {
             let names = Vec::new();
             let mut hosts = collect!(self.of(who), Request::Hosts { names }, Reply::Hosts);
@@ -153,7 +147,7 @@ impl SharedGrid {
 
     /// Returns the jobs that are not settled and that `who` may see, by number.
     pub(crate) async fn open_jobs(&self, who: &Who) -> Result<Arc<Vec<JobView>>, PageError> {
-        let kept = self.kept_jobs(who).await;
+        let kept = place(&self.jobs, (who.id, who.role), USERS).await;
         fresh(&kept.open, || async {
             let states = JobState::ALL.iter().copied();
             let open = states.filter(|state| !state.settled()).collect();
@@ -164,22 +158,13 @@ impl SharedGrid {
 
     /// Returns the newest jobs that `who` may see, settled or not, by number.
     pub(crate) async fn latest_jobs(&self, who: &Who) -> Result<Arc<Vec<JobView>>, PageError> {
-        let kept = self.kept_jobs(who).await;
+        let kept = place(&self.jobs, (who.id, who.role), USERS).await;
         fresh(&kept.latest, || async {
             let last = self.newest_job(who).await?;
             self.jobs_between(who, last.saturating_sub(LATEST - 1), last)
                 .await
         })
         .await
-    }
-
-    /// The place where the jobs of a user are kept.
-    async fn kept_jobs(&self, who: &Who) -> JobsOfUser {
-        let mut jobs = self.jobs.lock().await;
-        if jobs.len() >= USERS {
-            jobs.clear();
-        }
-        jobs.entry((who.id, who.role)).or_default().clone()
     }
 
     /// Returns the tasks of a job of which its timeline is drawn. `who` was found to be one who may
@@ -189,13 +174,7 @@ impl SharedGrid {
         who: &Who,
         job: &JobView,
     ) -> Result<Arc<DrawnTasks>, PageError> {
-        let kept = {
-            let mut drawn = self.drawn.lock().await;
-            if drawn.len() >= DRAWN {
-                drawn.clear();
-            }
-            Arc::clone(drawn.entry(job.job).or_default())
-        };
+        let kept = place(&self.drawn, job.job, DRAWN).await;
         fresh(&kept, || async {
             Ok(DrawnTasks::fetch(&self.of(who), job).await?)
         })
@@ -256,6 +235,15 @@ impl SharedGrid {
         let found = self.jobs_of(who, this, Vec::new()).await?.pop();
         found.ok_or_else(|| PageError::not_found(format!("there is no job {job} that you may see")))
     }
+}
+
+/// Returns the place of this key, of which at most so many are kept.
+async fn place<K: Ord, P: Default + Clone>(kept: &Mutex<BTreeMap<K, P>>, key: K, most: usize) -> P {
+    let mut kept = kept.lock().await;
+    if kept.len() >= most {
+        kept.clear();
+    }
+    kept.entry(key).or_default().clone()
 }
 
 /// Returns a value that is at most [`AGE`] old. One viewer fetches it for all; the others wait, but
