@@ -107,16 +107,14 @@ pub(crate) fn serve_routes(
         patience: config.limits.answer_patience.0,
     };
     let of_one = files.http_of(config.http_behind_proxy);
-    serve_within(place, routes, of_one, bounds)
-}
-
-async fn serve_within(place: HttpPlace, routes: Router, of_one: usize, bounds: HttpBounds) {
-    let listener = door::HttpListener::new(place.listener, bounds.connections, of_one);
-    match place.tls {
-        None => api::serve(listener, routes, bounds).await,
-        Some(tls) => {
-            let listener = door::TlsListener::new(listener, tls, HEAD);
-            api::serve(listener, routes, bounds).await;
+    async move {
+        let listener = door::HttpListener::new(place.listener, bounds.connections, of_one);
+        match place.tls {
+            None => api::serve(listener, routes, bounds).await,
+            Some(tls) => {
+                let listener = door::TlsListener::new(listener, tls, HEAD);
+                api::serve(listener, routes, bounds).await;
+            }
         }
     }
 }
