@@ -2,19 +2,22 @@
 //! leaves a file that SQLite finds sound. `look` checks how rows of several tables fit together,
 //! and the values that it reads itself.
 
-use common::TaskSet;
+use std::fmt::Display;
+use std::str::FromStr;
+
 use common::checkpoint::Saved;
 use common::event::GridEvent;
 use common::host::HostFacts;
 use common::needs::Label;
 use common::site::SiteScope;
 use common::token::Role;
+use common::{EndCondition, TaskSet};
 use scheduler::billing::Account;
 use serde::Deserialize;
 
 use super::db::Db;
 use super::value::SqlCell;
-use super::{Attendance, Promised, StoreError, StoreResult, from_postcard, order, results, word};
+use super::{Attendance, Promised, StoreError, StoreResult, from_postcard, results};
 
 /// The number of faults after which the check of a table stops.
 const SHOWN: usize = 20;
@@ -56,7 +59,7 @@ const TABLES: &[(&str, ColumnMeanings)] = &[
         &[
             ("id", Id),
             ("secret_hash", Bytes(32)),
-            ("role", Word(role)),
+            ("role", Word(parsed::<Role>)),
             ("name", Text),
             ("uses_left", Id),
             ("expires", Count),
@@ -70,7 +73,7 @@ const TABLES: &[(&str, ColumnMeanings)] = &[
         &[
             ("name", Text),
             ("uuid", Bytes(16)),
-            ("role", Word(role)),
+            ("role", Word(parsed::<Role>)),
             ("key_hash", Bytes(32)),
             ("host", Id),
             ("enrolled", Count),
@@ -128,13 +131,16 @@ const TABLES: &[(&str, ColumnMeanings)] = &[
             ("needs", Text),
         ],
     ),
-    ("job_label", &[("job", Id), ("label", Word(label_of))]),
+    (
+        "job_label",
+        &[("job", Id), ("label", Word(parsed::<Label>))],
+    ),
     (
         "job_after",
         &[
             ("job", Id),
             ("before", Id),
-            ("how", Word(order::ending)),
+            ("how", Word(parsed::<EndCondition>)),
             ("met", Flag),
         ],
     ),
@@ -286,7 +292,7 @@ const TABLES: &[(&str, ColumnMeanings)] = &[
     (
         "site_text",
         &[
-            ("scope", Word(scope)),
+            ("scope", Word(parsed::<SiteScope>)),
             ("body", Text),
             ("who", Text),
             ("at", Count),
@@ -356,25 +362,16 @@ fn attendance(text: &str) -> StoreResult<()> {
 
 fn labels(text: &str) -> StoreResult<()> {
     let words = text.split(',').filter(|word| !word.is_empty());
-    words.into_iter().try_for_each(label_of)
+    words.into_iter().try_for_each(parsed::<Label>)
 }
 
-fn label_of(word: &str) -> StoreResult<()> {
-    let label: Result<Label, _> = word.parse();
-    label
-        .map(drop)
+fn parsed<T: FromStr>(text: &str) -> StoreResult<()>
+where
+    T::Err: Display,
+{
+    let read: Result<T, _> = text.parse();
+    read.map(drop)
         .map_err(|bad| StoreError::Content(bad.to_string()))
-}
-
-fn scope(text: &str) -> StoreResult<()> {
-    let scope: Result<SiteScope, _> = text.parse();
-    scope
-        .map(drop)
-        .map_err(|bad| StoreError::Content(bad.to_string()))
-}
-
-fn role(text: &str) -> StoreResult<()> {
-    word::<Role>(text).map(drop)
 }
 
 fn verdict(text: &str) -> StoreResult<()> {

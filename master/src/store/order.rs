@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use common::needs::Label;
 use common::view::{AfterView, JobState};
-use common::{After, EndCondition, IdSet, JobId, JobSpec, RequestId, TaskSet, Time};
+use common::{After, IdSet, JobId, JobSpec, RequestId, TaskSet, Time};
 
 use super::db::Db;
 use super::value::{SqlRow, values};
 use super::writer::Writer;
 use super::{Reader, StoreError, StoreResult, from_postcard, micros, reader, to_postcard, word};
 
-/// The columns of a job's view that `labels_of` and `after_of` read, whether it is open, and its needs.
+/// The columns of a job's view with its labels and what `after_of` reads, whether it is open, and its needs.
 pub(super) const COLUMNS: &str = "(SELECT string_agg(label, ',') FROM job_label WHERE job_label.job = job.id), \
     (SELECT string_agg(before || ':' || how || ':' || CASE WHEN met THEN 1 ELSE 0 END, ',') FROM job_after \
      WHERE job_after.job = job.id), open, needs";
@@ -62,11 +62,6 @@ impl StoredAfter {
             left: None,
         }
     }
-}
-
-/// Reads the labels of a job from their column.
-pub(super) fn labels_of(column: Option<String>) -> BTreeSet<Label> {
-    super::restore::labels_of(&column.unwrap_or_default())
 }
 
 /// Reads the jobs before a job from their column.
@@ -248,11 +243,4 @@ impl Reader {
             Ok(found)
         })
     }
-}
-
-/// Checks that the text names a way in which a job ends.
-pub(super) fn ending(text: &str) -> StoreResult<()> {
-    text.parse::<EndCondition>()
-        .map(drop)
-        .map_err(StoreError::Content)
 }

@@ -17,6 +17,7 @@ use scheduler::effect::Judgement;
 use super::db::Db;
 use super::lite::connect;
 use super::pg::{Database, Pg};
+use super::restore::labels_of;
 use super::value::{SqlRow, SqlValue, values};
 use super::{
     AttemptResult, Promised, StoreError, StoreResult, from_postcard, order, span, time, word,
@@ -548,7 +549,7 @@ pub(super) fn read_job(row: &SqlRow<'_>) -> StoreResult<JobView> {
         starts: None,
         width: None,
         progress: None,
-        labels: order::labels_of(row.get(18)?),
+        labels: labels_of(&row.get::<Option<String>>(18)?.unwrap_or_default()),
         after: order::after_of(row.get(19)?)?,
         open: row.get(20)?,
         needs: row.get(21)?,
