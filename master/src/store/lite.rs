@@ -56,14 +56,7 @@ fn open_file(path: &Path, logs: &dyn Logs) -> StoreResult<Connection> {
         });
     }
 
-    let found = schema::version(&db)?;
-    if found > schema::VERSION {
-        return Err(StoreError::Newer {
-            found,
-            known: schema::VERSION,
-        });
-    }
-
+    schema::check_known(schema::version(&db)?)?;
     rewrite(&db)?;
     // Takes effect only before the first table is made.
     db.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;

@@ -101,14 +101,8 @@ pub(crate) struct Looked {
 pub(crate) fn open(path: &Path) -> StoreResult<(Db, usize)> {
     let db = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(|e| e.on_disk_of(path))?;
     let version = schema::version(&db).map_err(|e| e.damages(path))?;
-
-    match version {
-        v if v > schema::VERSION => Err(StoreError::Newer {
-            found: v,
-            known: schema::VERSION,
-        }),
-        v => Ok((Db::Lite(db), v)),
-    }
+    schema::check_known(version)?;
+    Ok((Db::Lite(db), version))
 }
 
 /// The facts that [`crate::whole`] compares with the mark before a master starts.
@@ -194,21 +188,16 @@ pub(crate) fn look_in(reader: &Reader) -> StoreResult<Looked> {
             version: db.version()?,
             ..Looked::default()
         };
+        schema::check_known(looked.version)?;
+        if looked.version == 0 {
+            let missing = "there are no tables of it in the database";
+            looked.faults.push(missing.to_owned());
+            return Ok(looked);
+        }
 
-        match looked.version {
-            0 => looked
-                .faults
-                .push("there are no tables of it in the database".to_owned()),
-            found if found > schema::VERSION => {
-                let known = schema::VERSION;
-                return Err(StoreError::Newer { found, known });
-            }
-            _ => {
-                layout(db, &mut looked)?;
-                if looked.faults.is_empty() {
-                    values(db, &mut looked)?;
-                }
-            }
+        layout(db, &mut looked)?;
+        if looked.faults.is_empty() {
+            values(db, &mut looked)?;
         }
         Ok(looked)
     })

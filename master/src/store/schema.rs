@@ -240,6 +240,15 @@ pub(super) fn version(db: &Connection) -> StoreResult<usize> {
     Ok(found.try_into().unwrap_or(usize::MAX))
 }
 
+/// Fails with [`StoreError::Newer`] if a newer program wrote the tables, which have the version `found`.
+pub(super) fn check_known(found: usize) -> StoreResult<()> {
+    let known = VERSION;
+    match found > known {
+        true => Err(StoreError::Newer { found, known }),
+        false => Ok(()),
+    }
+}
+
 /// Migrates the store to [`VERSION`], in one transaction.
 pub(super) fn migrate(db: &mut Connection) -> StoreResult<()> {
     apply(db, MIGRATIONS)

@@ -114,14 +114,9 @@ impl LeaseSeen {
         }
     }
 
-    /// The version of the tables, if this program knows it.
-    fn known_layout(&self) -> StoreResult<usize> {
-        let (found, known) = (usize::try_from(self.layout), schema::VERSION);
-        let found = found.unwrap_or(usize::MAX);
-        if found > known {
-            return Err(StoreError::Newer { found, known });
-        }
-        Ok(found)
+    /// Fails if this program does not know the version of the tables.
+    fn check_layout(&self) -> StoreResult<()> {
+        schema::check_known(usize::try_from(self.layout).unwrap_or(usize::MAX))
     }
 
     /// The number of groups that were ever committed: `commits` and `turn`.
@@ -158,7 +153,7 @@ impl LeaseContender {
             LeaseSeen::read(session)
         })?;
 
-        if let Err(newer) = seen.known_layout() {
+        if let Err(newer) = seen.check_layout() {
             // An active master that is told to hand over counts on those that are noted.
             let left = self.with(|session, _, member| {
                 session.count(tables::STANDS_NOT, &[SqlValue::Text(&member.id)])
@@ -183,7 +178,7 @@ impl LeaseContender {
     /// Takes the store at `now` from the master that `seen` shows, if that has not committed anything
     /// since. Its tables are upgraded. `None` if it has, or another one was quicker.
     pub(crate) fn take(&mut self, seen: &LeaseSeen, now: Time) -> StoreResult<Option<Writer>> {
-        seen.known_layout()?;
+        seen.check_layout()?;
         let taken = self.with(|session, _, member| {
             let taken = Takeover::take(session, member, seen, now);
             if taken.is_err() {
