@@ -310,11 +310,7 @@ impl Reader {
             let sql = "SELECT task, number, incarnation, host, start_why FROM attempt
                        WHERE job = $1 AND duplicate AND ended IS NULL ORDER BY task, number LIMIT $2";
             db.all(sql, values![job.0, most], |row| {
-                let attempt = AttemptId {
-                    task: TaskId::new(job, row.get(0)?),
-                    number: row.get(1)?,
-                    incarnation: Incarnation(row.get(2)?),
-                };
+                let attempt = attempt_id(job, row)?;
                 Ok((attempt, HostId(row.get(3)?), row.get(4)?))
             })
         })
@@ -376,12 +372,17 @@ impl Reader {
     }
 }
 
-fn attempt_row(job: JobId, row: &SqlRow<'_>) -> StoreResult<AttemptRow> {
-    let attempt = AttemptId {
+/// Reads an [`AttemptId`] of a job from the first three columns of a row.
+pub(super) fn attempt_id(job: JobId, row: &SqlRow<'_>) -> StoreResult<AttemptId> {
+    Ok(AttemptId {
         task: TaskId::new(job, row.get(0)?),
         number: row.get(1)?,
         incarnation: Incarnation(row.get(2)?),
-    };
+    })
+}
+
+fn attempt_row(job: JobId, row: &SqlRow<'_>) -> StoreResult<AttemptRow> {
+    let attempt = attempt_id(job, row)?;
     let (start_why, end_why): (String, Option<String>) = (row.get(13)?, row.get(14)?);
     let judgement = super::results::judgement(row.get(19)?)?;
     let removed = row.get::<Option<i64>>(20)?.map(time);
@@ -458,9 +459,14 @@ pub(super) fn settled_rows(db: &Db, job: JobId) -> StoreResult<Vec<SettledRow>> 
     })
 }
 
+/// Returns those tasks of these rows whose state is a wanted one.
+pub(super) fn tasks_of(rows: &[SettledRow], wanted: impl Fn(TaskState) -> bool) -> IdSet {
+    let rows = rows.iter().filter(|row| wanted(row.state));
+    IdSet::from_ranges(rows.map(|row| (row.first, row.last)).collect())
+}
+
 pub(super) fn ids(db: &Db, sql: &str, values: &[SqlValue<'_>]) -> StoreResult<IdSet> {
-    let ids: Vec<u32> = db.all(sql, values, |row| row.get(0))?;
-    Ok(ids.into_iter().collect())
+    db.all(sql, values, |row| row.get::<u32>(0))
 }
 
 /// Calls `each` for the attempts of a job to which `filter` applies, by task and number, which are the

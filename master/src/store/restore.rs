@@ -7,7 +7,7 @@ use common::host::HostFacts;
 use common::identity::IdentityState;
 use common::needs::Label;
 use common::view::{JobView, TaskState};
-use common::{AttemptId, HostId, IdSet, Incarnation, JobId, JobSpec, Span, TaskId, Time};
+use common::{HostId, IdSet, JobId, JobSpec, Span, Time};
 use scheduler::event::{EarlierRun, RestoredProgress, Tried};
 
 use super::db::Db;
@@ -239,19 +239,9 @@ fn progress(db: &Db, job: JobId, of: &RestoredJob) -> StoreResult<RestoredProgre
             IdSet::from_ranges(requests.map(|(first, (last, _))| (first, last)).collect());
     }
 
-    let mut failed = Vec::new();
-    let mut cancelled = Vec::new();
-    for row in reader::settled_rows(db, job)? {
-        let ranges = if row.state == TaskState::Failed {
-            &mut failed
-        } else {
-            &mut cancelled
-        };
-        ranges.push((row.first, row.last));
-    }
-
-    progress.failed = IdSet::from_ranges(failed);
-    progress.cancelled = IdSet::from_ranges(cancelled);
+    let settled = reader::settled_rows(db, job)?;
+    progress.failed = reader::tasks_of(&settled, |state| state == TaskState::Failed);
+    progress.cancelled = reader::tasks_of(&settled, |state| state != TaskState::Failed);
     if of.spec.rules.quorum.compares() {
         super::results::restore(db, job, &mut progress)?;
     }
@@ -281,11 +271,7 @@ fn progress(db: &Db, job: JobId, of: &RestoredJob) -> StoreResult<RestoredProgre
         let (executed, charged): (bool, bool) = (row.get(5)?, row.get(7)?);
         tried.attempts = tried.attempts.max(number);
 
-        let id = AttemptId {
-            task: TaskId::new(job, task),
-            number,
-            incarnation: Incarnation(row.get(2)?),
-        };
+        let id = reader::attempt_id(job, row)?;
         let host = HostId(row.get(3)?);
         if let Some(work) = row.get::<Option<i64>>(9)?.filter(|_| charged) {
             // It counts as a failure, though it was killed.

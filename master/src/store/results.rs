@@ -7,12 +7,12 @@ use common::attempt::Stream;
 use common::content::BlobHash;
 use common::needs::Label;
 use common::view::Belief;
-use common::{AttemptId, Content, HostId, Incarnation, JobId, TaskId};
+use common::{AttemptId, Content, HostId, JobId, TaskId};
 use scheduler::effect::Judgement;
 use scheduler::event::RestoredProgress;
 
 use super::db::Db;
-use super::reader::{Reader, each_attempt};
+use super::reader::{Reader, attempt_id, each_attempt};
 use super::restore::tried;
 use super::value::values;
 use super::writer::Writer;
@@ -155,12 +155,7 @@ pub(super) fn restore(db: &Db, job: JobId, progress: &mut RestoredProgress) -> S
     let columns = ", incarnation, host, verdict, charged,
          (SELECT MAX(n.number) FROM attempt n WHERE n.job = attempt.job AND n.task = attempt.task)";
     each_attempt(db, job, (columns, "verdict IS NOT NULL"), |row| {
-        let number = row.get(1)?;
-        let attempt = AttemptId {
-            task: TaskId::new(job, row.get(0)?),
-            number,
-            incarnation: Incarnation(row.get(2)?),
-        };
+        let attempt = attempt_id(job, row)?;
         let host = HostId(row.get(3)?);
 
         match judgement(row.get(4)?)? {
@@ -171,9 +166,9 @@ pub(super) fn restore(db: &Db, job: JobId, progress: &mut RestoredProgress) -> S
                 let highest: u32 = row.get(6)?;
                 // One that is computed again, as its result was removed, is listed with its attempts.
                 let finished = progress.finished.contains(attempt.task.index);
-                let more =
-                    (finished && highest > number).then(|| tried(attempt.task.index, highest));
-                progress.tried.extend(more);
+                if finished && highest > attempt.number {
+                    progress.tried.push(tried(attempt.task.index, highest));
+                }
                 progress.alone.push((attempt, host));
             }
             _ => {}

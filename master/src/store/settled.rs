@@ -4,7 +4,7 @@
 use common::view::TaskState;
 use common::{IdSet, JobId};
 
-use super::reader::{SettledRow, settled_rows};
+use super::reader::{SettledRow, settled_rows, tasks_of};
 use super::value::values;
 use super::writer::Writer;
 use super::{Reader, StoreResult};
@@ -60,11 +60,9 @@ impl Reader {
     /// The tasks of a job that failed and (unless `only_failed`) those that were cancelled.
     pub(crate) fn unsuccessful(&self, job: JobId, only_failed: bool) -> StoreResult<IdSet> {
         let rows = self.settled(job)?;
-        let wanted = rows
-            .iter()
-            .filter(|row| !only_failed || row.state == TaskState::Failed);
-        let ranges = wanted.map(|row| (row.first, row.last)).collect();
-        Ok(IdSet::from_ranges(ranges))
+        Ok(tasks_of(&rows, |state| {
+            !only_failed || state == TaskState::Failed
+        }))
     }
 }
 

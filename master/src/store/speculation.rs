@@ -9,7 +9,7 @@ use scheduler::billing::{Account, LedgerEntry};
 
 use super::db::Db;
 use super::forgotten::forgotten;
-use super::reader::Reader;
+use super::reader::{Reader, settled_rows, tasks_of};
 use super::value::values;
 use super::writer::Writer;
 use super::{StoreResult, micros, span, time, to_postcard};
@@ -172,9 +172,7 @@ impl Reader {
     pub(crate) fn accounts(&self, user: Option<&str>, jobs: bool) -> StoreResult<AccountRows> {
         self.with_snapshot(|db| {
             // A job may be forgotten meanwhile, and its costs move.
-            if let Db::Lite(lite) = db {
-                lite.execute_batch("BEGIN")?;
-            }
+            db.begin_to_read()?;
             let mut sums: BTreeMap<String, SpentRow> = kept(db, user)?
                 .into_iter()
                 .map(|(user, account)| (user, (account, 0)))
@@ -225,11 +223,8 @@ impl Writer {
 
     /// The cancelled tasks of a job.
     pub(crate) fn cancelled(&self, job: JobId) -> StoreResult<IdSet> {
-        let rows = super::reader::settled_rows(self.db(), job)?;
-        let cancelled = rows.iter().filter(|row| row.state == TaskState::Cancelled);
-        Ok(IdSet::from_ranges(
-            cancelled.map(|row| (row.first, row.last)).collect(),
-        ))
+        let rows = settled_rows(self.db(), job)?;
+        Ok(tasks_of(&rows, |state| state == TaskState::Cancelled))
     }
 
     /// Stores a request for tasks that were not requested before.
