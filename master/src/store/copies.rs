@@ -144,8 +144,6 @@ fn beyond(last: u32, now: Time) -> u32 {
 
 /// The time at which the store was copied, if it is a copy on which no master was started yet.
 pub(crate) fn copied(db: &Db) -> StoreResult<Option<Time>> {
-    Ok(db
-        .meta(COPIED)?
-        .and_then(|bytes| bytes.try_into().ok())
-        .map(|bytes| super::time(i64::from_le_bytes(bytes))))
+    let copied = db.meta_of(COPIED)?;
+    Ok(copied.map(|bytes| super::time(i64::from_le_bytes(bytes))))
 }

@@ -132,6 +132,11 @@ impl Db {
         self.value("SELECT value FROM meta WHERE key = $1", values![key])
     }
 
+    /// The value of a key in `meta`, if there is one of this length.
+    pub(super) fn meta_of<const N: usize>(&self, key: &str) -> StoreResult<Option<[u8; N]>> {
+        Ok(self.meta(key)?.and_then(|bytes| bytes.try_into().ok()))
+    }
+
     /// Whether the answer has any row.
     pub(super) fn exists(&self, sql: &str, values: &[SqlValue<'_>]) -> StoreResult<bool> {
         self.first(sql, values, |_| Ok(())).map(|row| row.is_some())
@@ -297,10 +302,7 @@ impl Db {
         if let Db::Pg(db) = self {
             return db.commits();
         }
-        Ok(self
-            .meta(COMMITS)?
-            .and_then(|bytes| bytes.try_into().ok())
-            .map_or(0, u64::from_le_bytes))
+        Ok(self.meta_of(COMMITS)?.map_or(0, u64::from_le_bytes))
     }
 }
 

@@ -10,6 +10,7 @@ use common::job::JobSpec;
 use common::view::{AttemptState, JobState, TaskState};
 use common::{IdSet, Span};
 use rusqlite::OpenFlags;
+use uuid::Uuid;
 
 use super::db::Db;
 use super::lite::{self, connect};
@@ -109,7 +110,7 @@ pub(crate) fn open(path: &Path) -> StoreResult<(Db, usize)> {
 #[derive(Debug)]
 pub(crate) struct StoreFacts {
     /// The grid to which the store belongs; `None` until its first start is through.
-    pub(crate) grid: Option<uuid::Uuid>,
+    pub(crate) grid: Option<Uuid>,
     /// The number of transactions that were committed.
     pub(crate) commits: u64,
     /// Whether it is a copy on which no master was started yet.
@@ -121,7 +122,7 @@ pub(crate) struct StoreFacts {
     /// The seed of its connections, the `quic seed` entry in `meta`.
     pub(crate) seed: Option<[u8; 32]>,
     /// The directory in which its content lies, the `content` entry in `meta`.
-    pub(crate) content: Option<uuid::Uuid>,
+    pub(crate) content: Option<Uuid>,
     /// Whether any job names content.
     pub(crate) names_content: bool,
     /// Whether some master has it at this moment, where masters take it from each other.
@@ -140,19 +141,15 @@ impl StoreFacts {
     /// Reads these facts from a store.
     pub(crate) fn of(db: &Db) -> StoreResult<Self> {
         Ok(Self {
-            grid: db
-                .meta("grid")?
-                .and_then(|bytes| uuid::Uuid::from_slice(&bytes).ok()),
+            grid: db.meta_of("grid")?.map(Uuid::from_bytes),
             commits: db.commits()?,
             copied: super::copies::copied(db)?.is_some(),
             peers: db.exists("SELECT 1 FROM peer LIMIT 1", &[])?,
             up: db.meta("up")?,
-            seed: db
-                .meta("quic seed")?
-                .and_then(|bytes| bytes.try_into().ok()),
+            seed: db.meta_of("quic seed")?,
             content: db
-                .meta(crate::content_place::NOTE)?
-                .and_then(|bytes| uuid::Uuid::from_slice(&bytes).ok()),
+                .meta_of(crate::content_place::NOTE)?
+                .map(Uuid::from_bytes),
             names_content: db.exists("SELECT 1 FROM blob_use LIMIT 1", &[])?,
             held: db.is_held()?,
         })

@@ -57,7 +57,7 @@ impl Writer {
     /// Notes that a master is started at `now` on this copy, which was made at `copied`. An older store that somebody
     /// put back counts as copied at its start, and was left at the time that it has as `up`.
     pub(super) fn note_lost_renewals(&mut self, copied: Time, now: Time) -> StoreResult<()> {
-        let up = self.note("up")?.and_then(|bytes| bytes.try_into().ok());
+        let up = self.db().meta_of("up")?;
         let up = up.map_or(copied, |bytes| Time(u64::from_le_bytes(bytes)));
         let lost = LostRenewals {
             since_s: seconds(copied.min(up)),
@@ -102,8 +102,7 @@ impl Writer {
 
     /// Whether the newest renewal of an identity that was noted is as late as `at_s`.
     fn knows_a_renewal_since(&self, id: Uuid, at_s: i64) -> StoreResult<bool> {
-        let known = self.note(&known_key(id))?;
-        let known = known.and_then(|bytes| bytes.try_into().ok());
+        let known = self.db().meta_of(&known_key(id))?;
         Ok(known.is_some_and(|bytes| i64::from_le_bytes(bytes) >= at_s))
     }
 

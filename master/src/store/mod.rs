@@ -225,9 +225,7 @@ impl StoreError {
             other => other,
         }
     }
-}
 
-impl StoreError {
     /// Replaces the error by [`StoreError::Full`] if the disk of this file is full and that is the
     /// cause.
     fn on_disk_of(self, path: &Path) -> Self {

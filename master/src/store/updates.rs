@@ -127,8 +127,6 @@ impl Writer {
 
     /// Returns the [`UpdateKey`] that joining hosts learn.
     pub(crate) fn update_key(&self) -> StoreResult<Option<UpdateKey>> {
-        let found = self.note(UPDATE_KEY)?;
-        let key = found.and_then(|bytes| bytes.try_into().ok());
-        Ok(key.map(UpdateKey))
+        Ok(self.db().meta_of(UPDATE_KEY)?.map(UpdateKey))
     }
 }
