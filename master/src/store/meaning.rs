@@ -16,7 +16,7 @@ use scheduler::billing::Account;
 use serde::Deserialize;
 
 use super::db::Db;
-use super::value::SqlCell;
+use super::value::{SqlCell, quoted_list};
 use super::{Attendance, Promised, StoreError, StoreResult, from_postcard, results};
 
 /// The number of faults after which the check of a table stops.
@@ -419,11 +419,8 @@ fn said(error: StoreError) -> String {
 /// table stops once it has `SHOWN` faults.
 pub(super) fn look(db: &Db, faults: &mut Vec<String>) -> StoreResult<()> {
     for (table, columns) in TABLES {
-        let names: Vec<String> = columns
-            .iter()
-            .map(|(name, _)| format!("\"{name}\""))
-            .collect();
-        let sql = format!("SELECT {} FROM {table}", names.join(", "));
+        let names = quoted_list(columns.iter().map(|(name, _)| *name));
+        let sql = format!("SELECT {names} FROM {table}");
         let mut told = 0;
 
         db.each(&sql, &[], |row| {

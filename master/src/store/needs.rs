@@ -9,16 +9,27 @@ use common::content::BlobHash;
 use super::StoreResult;
 use super::db::Db;
 use super::reader::Reader;
-use super::value::SqlValue;
+use super::value::{SqlValue, numbered};
 use super::writer::Writer;
 
 /// The most hashes of one question: a power of two.
 const ASKED: usize = 1_024;
 
+/// Returns the values of portions of hashes, each for one question. Each text of a question is prepared and kept, so there
+/// are few: the last hash fills one up.
+pub(super) fn portions(hashes: &[BlobHash]) -> impl Iterator<Item = Vec<SqlValue<'_>>> {
+    hashes.chunks(ASKED).map(|portion| {
+        let values = portion.iter().map(|hash| SqlValue::Bytes(&hash.0));
+        let mut values: Vec<SqlValue<'_>> = values.collect();
+        let last = values[portion.len() - 1];
+        values.resize(portion.len().next_power_of_two(), last);
+        values
+    })
+}
+
 /// Returns the text that asks which of so many hashes some job needs.
 fn question(count: usize) -> String {
-    let asked: Vec<String> = (1..=count).map(|at| format!("${at}")).collect();
-    let asked = asked.join(", ");
+    let asked = numbered(1..=count);
     format!(
         "SELECT hash FROM blob_use WHERE hash IN ({asked})
          UNION SELECT hash FROM checkpoint_blob WHERE hash IN ({asked})
@@ -29,15 +40,7 @@ fn question(count: usize) -> String {
 /// Returns those of the `hashes` that some job needs.
 fn needed(db: &Db, hashes: &[BlobHash]) -> StoreResult<BTreeSet<BlobHash>> {
     let mut needed = BTreeSet::new();
-    for portion in hashes.chunks(ASKED) {
-        let mut values: Vec<SqlValue<'_>> = portion
-            .iter()
-            .map(|hash| SqlValue::Bytes(&hash.0))
-            .collect();
-        // Each text is prepared and kept, so there are few: the last hash fills one up.
-        let last = values[portion.len() - 1];
-        values.resize(portion.len().next_power_of_two(), last);
-
+    for values in portions(hashes) {
         db.each(&question(values.len()), &values, |row| {
             needed.insert(BlobHash(row.get(0)?));
             Ok(())

@@ -4,7 +4,7 @@
 use super::db::Db;
 use super::lite::{self, LiteColumn};
 use super::pg::KeptValue;
-use super::value::{SqlCell, SqlValue, ToValue};
+use super::value::{SqlCell, SqlValue, ToValue, numbered, quoted, quoted_list};
 use super::{StoreError, StoreResult, Writer};
 
 /// The rows that are read, and committed, at a time.
@@ -91,21 +91,15 @@ impl StoreTable {
     }
 
     fn names(&self) -> String {
-        let quoted = self.columns.iter().map(|column| quoted(&column.name));
-        quoted.collect::<Vec<_>>().join(", ")
+        quoted_list(self.columns.iter().map(|column| &*column.name))
     }
 
     /// The next rows of it after this one, in the order of its key.
     fn page(&self, db: &Db, after: Option<&[KeptValue]>) -> StoreResult<Vec<Vec<KeptValue>>> {
-        let key: Vec<String> = self
-            .key
-            .iter()
-            .filter_map(|at| self.columns.get(*at))
-            .map(|column| quoted(&column.name))
-            .collect();
-        let key = key.join(", ");
+        let key = self.key.iter().filter_map(|at| self.columns.get(*at));
+        let key = quoted_list(key.map(|column| &*column.name));
         let start = after.map_or_else(String::new, |_| {
-            format!("WHERE ({key}) > ({})", numbered(self.key.len()))
+            format!("WHERE ({key}) > ({})", numbered(1..=self.key.len()))
         });
         let sql = format!(
             "SELECT {} FROM {} {start} ORDER BY {key} LIMIT {PAGE}",
@@ -150,16 +144,6 @@ impl StoreTable {
     }
 }
 
-fn quoted(name: &str) -> String {
-    format!("\"{name}\"")
-}
-
-/// The first parameters of a statement, as in `$1, $2`.
-fn numbered(count: usize) -> String {
-    let all: Vec<String> = (1..=count).map(|n| format!("${n}")).collect();
-    all.join(", ")
-}
-
 /// Copies all of a store into one that has no grid yet, and compares both. Returns the number of rows.
 ///
 /// # Errors
@@ -178,7 +162,7 @@ pub(crate) fn copy(from: &Db, to: &mut Writer) -> StoreResult<u64> {
             "INSERT INTO {} ({}) VALUES ({})",
             quoted(&table.name),
             table.names(),
-            numbered(table.columns.len())
+            numbered(1..=table.columns.len())
         );
         table.pages(from, |rows| {
             count += rows.len() as u64;

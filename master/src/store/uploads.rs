@@ -8,8 +8,9 @@ use common::content::BlobHash;
 use common::{BlobRef, IdSet, JobId, Time};
 
 use super::db::Db;
+use super::needs::portions;
 use super::reader::Reader;
-use super::value::{SqlRow, SqlValue, values};
+use super::value::{SqlRow, SqlValue, numbered, values};
 use super::writer::Writer;
 use super::{StoreResult, micros};
 
@@ -71,13 +72,9 @@ const SENT: &str =
     "SELECT \"user\", hash, at, needed FROM content_of WHERE (\"user\", hash) > ($1, $2)
     ORDER BY \"user\", hash LIMIT $3";
 
-/// The most hashes of one question.
-const ASKED: usize = 1_024;
-
 /// Returns the text that counts what no job of its sender needs among so many hashes.
 fn unused_question(count: usize) -> String {
-    let asked: Vec<String> = (3..=count + 2).map(|at| format!("${at}")).collect();
-    let asked = asked.join(", ");
+    let asked = numbered(3..=count + 2);
     format!(
         "SELECT \"user\", CAST(SUM(CASE WHEN size < $1 THEN $1 ELSE size END) AS BIGINT)
          FROM content_of WHERE NOT needed AND at < $2 AND hash IN ({asked}) GROUP BY \"user\""
@@ -246,16 +243,13 @@ impl Writer {
     /// The counted bytes of this content for those who sent it before `before` and have no job that needs it.
     fn unused_among(&self, hashes: &[BlobHash], before: Time) -> StoreResult<UnusedBytes> {
         let mut counted = UnusedBytes::new();
-        for portion in hashes.chunks(ASKED) {
+        for portion in portions(hashes) {
+            let question = unused_question(portion.len());
             let least = SqlValue::Int(LEAST_COUNTED as i64);
             let mut values = vec![least, SqlValue::Int(micros(before))];
-            values.extend(portion.iter().map(|hash| SqlValue::Bytes(&hash.0)));
-            // Each text is prepared and kept, so there are few: the last hash fills one up.
-            let count = portion.len().next_power_of_two();
-            let last = values[portion.len() + 1];
-            values.resize(count + 2, last);
+            values.extend(portion);
 
-            self.db().each(&unused_question(count), &values, |row| {
+            self.db().each(&question, &values, |row| {
                 let (user, bytes) = counted_bytes(row)?;
                 *counted.entry(user).or_default() += bytes;
                 Ok(())

@@ -1,6 +1,8 @@
 //! The content of columns, on either engine: values that go into a statement, cells that come out,
 //! and rows of cells. Which engine it is, is known here and in `db` alone.
 
+use std::ops::RangeInclusive;
+
 use serde::de::DeserializeOwned;
 
 use super::{StoreError, StoreResult};
@@ -95,6 +97,22 @@ impl<T: ToValue> ToValue for Option<T> {
     fn to_value(&self) -> SqlValue<'_> {
         self.as_ref().map_or(SqlValue::Null, ToValue::to_value)
     }
+}
+
+/// The parameters of a statement with these numbers, as in `$1, $2`.
+pub(super) fn numbered(numbers: RangeInclusive<usize>) -> String {
+    let all: Vec<String> = numbers.map(|number| format!("${number}")).collect();
+    all.join(", ")
+}
+
+/// A name of a table or column, in quotes.
+pub(super) fn quoted(name: &str) -> String {
+    format!("\"{name}\"")
+}
+
+/// Names in quotes, with commas between them.
+pub(super) fn quoted_list<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.map(quoted).collect::<Vec<_>>().join(", ")
 }
 
 impl rusqlite::ToSql for SqlValue<'_> {

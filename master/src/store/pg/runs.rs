@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tokio_postgres::types::Type;
 
 use super::cells::KeptValue;
+use crate::store::value::quoted_list;
 
 /// A table whose rows are often changed one by one.
 pub(super) struct KeyedTable {
@@ -160,11 +161,7 @@ impl RowChange {
             key: known.key.iter().map(parameter_of).collect::<Option<_>>()?,
             front: format!(
                 "INSERT INTO {name} ({}) SELECT {}",
-                columns
-                    .iter()
-                    .map(|name| format!("\"{name}\""))
-                    .collect::<Vec<_>>()
-                    .join(", "),
+                quoted_list(columns.iter().copied()),
                 over_each(&items.join(", "))
             ),
             back: rest.to_owned(),
