@@ -156,11 +156,8 @@ impl Group {
             place.schema()
         );
         let resigned = self.session.count(tables::RESIGN, &token);
-        match resigned.and_then(|_| self.session.execute(rename)) {
-            Ok(()) => Ok(()),
-            Err(error) if error.passes() => Err(place.away(&error).into()),
-            Err(error) => Err(refused(&error).into()),
-        }
+        let renamed = resigned.and_then(|_| self.session.execute(rename));
+        Ok(place.answered(renamed)?)
     }
 
     /// Notes a change for the next commit.

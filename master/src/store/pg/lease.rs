@@ -13,7 +13,7 @@ use super::super::{StoreError, StoreResult, Writer, schema, time};
 use super::cells::DbRow;
 use super::error::DbError;
 use super::group::Group;
-use super::session::{DbSession, refused};
+use super::session::DbSession;
 use super::takeover::Takeover;
 use super::{Database, Pg, tables};
 
@@ -240,14 +240,11 @@ impl LeaseContender {
             self.is_direct = true;
         }
 
-        match act(&session, &self.place, &self.member) {
-            Ok(done) => {
-                self.session = Some(session);
-                Ok(done)
-            }
-            Err(error) if error.passes() => Err(self.place.away(&error).into()),
-            Err(error) => Err(refused(&error).into()),
-        }
+        let done = self
+            .place
+            .answered(act(&session, &self.place, &self.member))?;
+        self.session = Some(session);
+        Ok(done)
     }
 }
 

@@ -267,7 +267,7 @@ impl Pg {
                 group.rows(&self.place, sql, values)
             }
             Inside::Reads(session) => read(&self.place, session, sql, values),
-            Inside::Sees(session) => snapshot::answer(&self.place, session.rows(sql, values)),
+            Inside::Sees(session) => Ok(self.place.answered(session.rows(sql, values))?),
         }
     }
 
@@ -358,12 +358,10 @@ fn read(
             None => DbSession::to_read(place)?,
         };
 
-        let asked = connected.rows(sql, values);
-        match asked {
+        match connected.rows(sql, values) {
             Err(error) if error.passes() && !last => {}
-            Err(error) if error.passes() => return Err(place.away(&error).into()),
-            Err(error) => return Err(session::refused(&error).into()),
-            Ok(rows) => {
+            asked => {
+                let rows = place.answered(asked)?;
                 *session = Some(connected);
                 return Ok(rows);
             }

@@ -186,6 +186,14 @@ impl Database {
             why: error.words(),
         }
     }
+
+    /// The answer to a question, or its error in words.
+    pub(super) fn answered<T>(&self, asked: Result<T, DbError>) -> Result<T, PgError> {
+        asked.map_err(|error| match error.passes() {
+            true => self.away(&error),
+            false => refused(&error),
+        })
+    }
 }
 
 /// Takes `sslrootcert=FILE` out of an address.
@@ -500,7 +508,7 @@ impl DbSession {
             return Ok(flown?);
         };
         let plain = |sql: &str| SimulatedStatement::of(sql, std::iter::empty());
-        let ends = [before.as_deref().is_some(), after.is_some()].map(usize::from);
+        let ends = [before.is_some(), after.is_some()].map(usize::from);
         let all = before.as_deref().map(plain).into_iter().chain(texts);
         let answers = simulated.fly(all.chain(after.map(plain)).collect())?;
         let counts = answers.iter().map(|answer| answer.changed);

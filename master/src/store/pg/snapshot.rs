@@ -4,7 +4,6 @@
 
 use super::cells::DbRow;
 use super::error::DbError;
-use super::session::refused;
 use super::{Database, DbSession, Inside, Pg, tables};
 use crate::store::value::SqlValue;
 use crate::store::{StoreError, StoreResult};
@@ -20,7 +19,7 @@ impl Pg {
     /// A connection that sees the state of this moment from now on.
     pub(in crate::store) fn snapshot(place: &Database) -> StoreResult<Self> {
         let session = DbSession::to_read(place)?;
-        answer(place, session.execute(BEGIN.to_owned()))?;
+        place.answered(session.execute(BEGIN.to_owned()))?;
         let pg = Self::with(place.clone(), Inside::Sees(session));
         pg.has_table("lease")?;
         Ok(pg)
@@ -66,7 +65,7 @@ impl Pg {
     /// Asks within the transaction.
     fn see<T>(&self, ask: impl FnOnce(&DbSession) -> Result<T, DbError>) -> StoreResult<T> {
         match &*self.inside.borrow() {
-            Inside::Sees(session) => answer(&self.place, ask(session)),
+            Inside::Sees(session) => Ok(self.place.answered(ask(session))?),
             _ => Err(StoreError::Content("it sees no one state".to_owned())),
         }
     }
@@ -79,12 +78,4 @@ impl Pg {
         let sums = self.rows(tables::CHECKSUMS, &[])?;
         Ok((parts, sums.first().is_some_and(|row| row.get(0))))
     }
-}
-
-/// The error of a question in words: a connection that is lost is not made anew.
-pub(super) fn answer<T>(place: &Database, asked: Result<T, DbError>) -> StoreResult<T> {
-    asked.map_err(|error| match error.passes() {
-        true => place.away(&error).into(),
-        false => refused(&error).into(),
-    })
 }
