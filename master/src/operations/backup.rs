@@ -3,7 +3,7 @@
 //! `restore` puts it in place again.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Read};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use common::Time;
@@ -17,9 +17,6 @@ use super::source::{self, Item};
 use super::{HOME, OperationError, STORE, SweepHold, bucket};
 use crate::clock::Clock;
 use crate::{Config, authority, room, store};
-
-/// The bytes of a file that are read at a time.
-const PIECE: usize = 256 * 1024;
 
 /// The extent of a backup.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -392,11 +389,19 @@ fn verify(part: &Path, kept: &[BackedUpFile], end: &BreakOff) -> Result<(), Oper
 
 /// The hash of a reader's bytes, and their number.
 pub(super) fn hash_of(from: &mut impl Read) -> io::Result<(blake3::Hash, u64)> {
+    copy_hashed(from, &mut io::sink())
+}
+
+/// Copies a reader's bytes; returns their hash, and their number.
+pub(super) fn copy_hashed(
+    from: &mut impl Read,
+    to: &mut impl Write,
+) -> io::Result<(blake3::Hash, u64)> {
     let mut hashing = Hashing {
         from,
         hasher: blake3::Hasher::new(),
     };
-    let size = io::copy(&mut hashing, &mut io::sink())?;
+    let size = io::copy(&mut hashing, to)?;
     Ok((hashing.hasher.finalize(), size))
 }
 
@@ -408,8 +413,7 @@ struct Hashing<R> {
 
 impl<R: Read> Read for Hashing<R> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        let most = to.len().min(PIECE);
-        let n = self.from.read(&mut to[..most])?;
+        let n = self.from.read(to)?;
         self.hasher.update(&to[..n]);
         Ok(n)
     }

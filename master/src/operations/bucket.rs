@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use common::content::BlobHash;
 use common::wire::Refusal;
-use link::LinkError;
 use tokio::sync::mpsc::Receiver;
 
 use super::check::Fault;
@@ -174,11 +173,6 @@ pub(super) fn fault_of(place: &BucketPlace) -> Option<Fault> {
         Err(error) => error,
     };
     Some(away(&error))
-}
-
-/// Reads which [`BucketPlace`] has the content of the master in `home`.
-pub(super) fn of(home: &std::path::Path) -> Result<Option<BucketPlace>, LinkError> {
-    BucketPlace::of_master(home)
 }
 
 #[cfg(test)]

@@ -99,7 +99,7 @@ pub fn bucket_fault(dir: &Path, config: &Config) -> Option<(String, Option<Fault
     let home = dir.join(HOME);
     let place = match config.content_in(&home) {
         Ok(ContentSetting::Bucket(place)) => place,
-        Ok(ContentSetting::Directory(_)) => bucket::of(&home).ok().flatten()?,
+        Ok(ContentSetting::Directory(_)) => BucketPlace::of_master(&home).ok().flatten()?,
         Err(error) => {
             let hint = "a bucket is named like this: --content s3://BUCKET[/PREFIX]".to_owned();
             let what = error.to_string();

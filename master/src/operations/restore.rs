@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 use common::content::BlobHash;
 use link::{LinkError, files};
 
+use super::backup::{copy_hashed, enough_room};
 use super::part::{BreakOff, Part};
 use super::source::{self, Meaning, meaning};
-use super::{CONTENT, HOME, OperationError, STORE, archive};
-use crate::room;
-use crate::store;
+use super::{CONTENT, HOME, OperationError, STORE, archive, bucket};
+use crate::content_place::BucketPlace;
+use crate::{room, store};
 
 /// The extent of a restoration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -112,7 +113,7 @@ fn room_for(from: &Path, part: &Path) -> Result<(), OperationError> {
     for file in files {
         bytes += fs::metadata(file).map_err(cannot)?.len();
     }
-    super::backup::enough_room(part, bytes)
+    enough_room(part, bytes)
 }
 
 fn unpack(from: &Path, part: &Path, end: &BreakOff) -> Result<Restored, OperationError> {
@@ -197,11 +198,7 @@ impl Restored {
         fs::create_dir_all(path.parent().unwrap_or(part)).map_err(cannot)?;
 
         let mut file = files::create_private(&path).map_err(cannot)?;
-        let mut tee = Tee {
-            from,
-            to: &mut file,
-        };
-        let (hash, size) = super::backup::hash_of(&mut tee).map_err(cannot)?;
+        let (hash, size) = copy_hashed(from, &mut file).map_err(cannot)?;
 
         self.bytes += size;
         match meaning {
@@ -213,20 +210,6 @@ impl Restored {
             Meaning::Store | Meaning::Other => {}
         }
         Ok(size)
-    }
-}
-
-/// A reader that writes the bytes read through it to a file.
-struct Tee<'a, R> {
-    from: &'a mut R,
-    to: &'a mut File,
-}
-
-impl<R: Read> Read for Tee<'_, R> {
-    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        let n = self.from.read(to)?;
-        io::Write::write_all(self.to, &to[..n])?;
-        Ok(n)
     }
 }
 
@@ -253,9 +236,9 @@ fn verify(
     }
 
     // Content in a bucket is in no backup: `master check` looks at it.
-    let missing = match super::bucket::of(part)? {
-        Some(_) => super::bucket::unknown(&looked.named, &looked.objects),
-        None => super::source::content(&part.join(CONTENT), &looked.named).1,
+    let missing = match BucketPlace::of_master(part)? {
+        Some(_) => bucket::unknown(&looked.named, &looked.objects),
+        None => source::content(&part.join(CONTENT), &looked.named).1,
     };
     Ok(missing
         .iter()
