@@ -21,9 +21,9 @@ const LENGTH: usize = 16;
 pub(crate) struct PageStart(String);
 
 impl PageStart {
-    /// Reads the cursor.
-    pub(crate) fn read(&self) -> Result<Cursor, Problem> {
-        self.0.parse()
+    /// Returns the number after which the page begins.
+    pub(crate) fn after(&self) -> Result<u32, Problem> {
+        Ok(self.0.parse::<Cursor>()?.after)
     }
 }
 

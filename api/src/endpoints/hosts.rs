@@ -6,7 +6,7 @@ use common::wire::client::{Reply, Request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::list::{ListPage, PageLimit, after};
+use super::list::{ListPage, PageLimit};
 use crate::access::collect;
 use crate::answer::{JsonAnswer, JsonDocument};
 use crate::call::Call;
@@ -100,7 +100,7 @@ struct HostsPage {
 }
 
 async fn list(call: Call, query: HostsQuery, _: NoBody) -> JsonAnswer<HostsPage> {
-    let after = after(query.after.as_ref())?;
+    let after = query.after.as_ref().map(PageStart::after).transpose()?;
     let wanted = |view: &&HostView| after.is_none_or(|number| view.id.0 > number);
     let names = Vec::new();
     let mut page = ListPage::new(query.limit);

@@ -8,7 +8,7 @@ use common::{IdSet, JobId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::list::{Commas, ListPage, PageLimit, after};
+use super::list::{Commas, ListPage, PageLimit};
 use crate::access::collect;
 use crate::answer::{JsonAnswer, JsonDocument};
 use crate::call::Call;
@@ -97,7 +97,7 @@ struct JobsPage {
 }
 
 async fn list(call: Call, query: JobsQuery, _: NoBody) -> JsonAnswer<JobsPage> {
-    let after = after(query.after.as_ref())?;
+    let after = query.after.as_ref().map(PageStart::after).transpose()?;
     let jobs = match (query.label.0, after) {
         (labels, _) if !labels.is_empty() => Selector::Labelled(labels.into_iter().collect()),
         (_, Some(number)) => Selector::Beyond(number),

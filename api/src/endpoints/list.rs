@@ -8,9 +8,8 @@ use common::view::{JobState, TaskState};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de::Error};
 
-use crate::cursor::{Cursor, PageStart};
+use crate::cursor::Cursor;
 use crate::json::{WordCases, inline_schema};
-use crate::problem::Problem;
 
 /// The most entries of a page, and as many as it has if nothing is said.
 const MOST: u32 = 1_000;
@@ -151,10 +150,4 @@ impl<T> ListPage<T> {
         let after = self.last;
         self.more.then(|| Cursor { after }.to_string())
     }
-}
-
-/// The number after which a page begins.
-pub(super) fn after(cursor: Option<&PageStart>) -> Result<Option<u32>, Problem> {
-    let cursor = cursor.map(PageStart::read).transpose()?;
-    Ok(cursor.map(|cursor| cursor.after))
 }

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
-use super::list::{Commas, ListPage, PageLimit, after};
+use super::list::{Commas, ListPage, PageLimit};
 use crate::answer::{JsonAnswer, JsonDocument, PieceFlow, Raw};
 use crate::call::Call;
 use crate::content::send;
@@ -75,7 +75,7 @@ struct TasksPage {
 }
 
 async fn list(call: Call, query: TasksQuery, _: NoBody) -> JsonAnswer<TasksPage> {
-    let after = after(query.after.as_ref())?;
+    let after = query.after.as_ref().map(PageStart::after).transpose()?;
     let request = Request::Tasks {
         job: call.job().await?,
         tasks: after.map_or(Selector::All, Selector::Beyond),
