@@ -122,28 +122,27 @@ impl ContentPlace {
         }
     }
 
-    /// The content that the bucket has, for the core to keep up with; `None` for a directory.
-    pub(crate) fn index(&self) -> Option<Arc<ContentIndex>> {
+    fn bucket(&self) -> Option<&BucketContent> {
         match self {
             Self::Directory(_) => None,
-            Self::Bucket(bucket) => Some(bucket.index.clone()),
+            Self::Bucket(bucket) => Some(bucket),
         }
+    }
+
+    /// The content that the bucket has, for the core to keep up with; `None` for a directory.
+    pub(crate) fn index(&self) -> Option<Arc<ContentIndex>> {
+        self.bucket().map(|bucket| bucket.index.clone())
     }
 
     /// The objects of the bucket; `None` for a directory.
     pub(crate) fn objects(&self) -> Option<&Objects> {
-        match self {
-            Self::Directory(_) => None,
-            Self::Bucket(bucket) => Some(&bucket.objects),
-        }
+        self.bucket().map(|bucket| &bucket.objects)
     }
 
     /// Returns the words for people where files wait for the storage; `None` if none do.
     pub(crate) fn trouble(&self) -> Option<String> {
-        match self {
-            Self::Directory(_) => None,
-            Self::Bucket(bucket) => bucket.trouble.words(bucket.clock.now()),
-        }
+        let bucket = self.bucket()?;
+        bucket.trouble.words(bucket.clock.now())
     }
 
     /// Brings a blob among the local files, where it stays for as long as the result is held. The
