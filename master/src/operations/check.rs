@@ -249,16 +249,12 @@ impl Checked {
         }
 
         // Reading the CA does not depend on the grid's number.
-        if !authority::exists(home).unwrap_or(true) {
-            self.fault(
-                "the CA is missing",
-                "put ca.der and ca.key.der of a backup in its place",
-            );
-        } else if let Err(error) = authority::check(home) {
-            self.fault(
-                error.to_string(),
-                "put ca.der and ca.key.der of a backup in its place",
-            );
+        let wrong = match authority::exists(home) {
+            Ok(false) => Some("the CA is missing".to_owned()),
+            _ => authority::check(home).err().map(|error| error.to_string()),
+        };
+        if let Some(what) = wrong {
+            self.fault(what, "put ca.der and ca.key.der of a backup in its place");
         }
 
         Ok(())
