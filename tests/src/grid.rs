@@ -407,6 +407,16 @@ impl Grid {
         done.stdout.trim().to_owned()
     }
 
+    /// Waits until all tasks of a job are finished.
+    ///
+    /// # Panics
+    /// If one fails, or they are not in time.
+    #[track_caller]
+    pub fn wait(&self, job: &str) {
+        self.deskgrid(["job", "wait", job, "--timeout", "100s"])
+            .expect_code(0);
+    }
+
     /// A gateway of `who`, once it is up.
     ///
     /// # Panics

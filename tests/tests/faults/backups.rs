@@ -30,8 +30,7 @@ fn master(pair: &Pair, who: &str, what: &str, more: &[&str]) -> tests::Output {
 
 /// Each task of the bag has left its number, once.
 fn expect_each_result_once(pair: &Pair, bag: &str) {
-    pair.run("user", &["job", "wait", bag, "--timeout", "100s"])
-        .expect_code(0);
+    pair.wait(bag);
     let said = pair.run("user", &["job", "cat", bag, "stdout"]);
     let said = said.expect_code(0).stdout;
     let mut numbers: Vec<u64> = said

@@ -165,8 +165,7 @@ impl HeldTasks {
 
     /// The same, without a look at the other grid.
     pub(super) fn expect_once_in(&self, from: &Grid, tasks: u32) {
-        from.deskgrid(["job", "wait", &self.job, "--timeout", "100s"])
-            .expect_code(0);
+        from.wait(&self.job);
         let mut all: Vec<String> = (1..=tasks).map(|task| task.to_string()).collect();
         all.sort_unstable();
         assert_eq!(self.begun(), all);

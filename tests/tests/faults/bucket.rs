@@ -56,11 +56,6 @@ pub(super) fn output(content: &[u8]) -> Vec<u8> {
     [b"X", &content[1..]].concat()
 }
 
-pub(super) fn wait(grid: &Grid, job: &str) {
-    grid.deskgrid(["job", "wait", job, "--timeout", "90s"])
-        .expect_code(0);
-}
-
 /// Fetches the output of a job, wherever it lies below the directory.
 pub(super) fn fetched(grid: &Grid, job: &str, name: &str) -> Vec<u8> {
     let mut open = vec![grid.fetch(job, name)];
@@ -90,7 +85,7 @@ fn content_in_a_bucket_comes_back_to_a_master_that_has_no_file_of_it() {
     for size in [100_000, 20 << 20] {
         let content = bytes("both ways", size);
         let job = submit(&grid, &content);
-        wait(&grid, &job);
+        grid.wait(&job);
         assert_eq!(storage.objects_of(&content).len(), 1);
         assert_eq!(storage.objects_of(&output(&content)).len(), 1);
 
@@ -106,7 +101,7 @@ fn content_in_a_bucket_comes_back_to_a_master_that_has_no_file_of_it() {
     // What no job needs goes, and nothing else.
     let kept = bytes("kept", 10_000);
     let job = submit(&grid, &kept);
-    wait(&grid, &job);
+    grid.wait(&job);
     for other in ["1", "2"] {
         grid.deskgrid(["job", "forget", other]).expect_code(0);
     }
@@ -164,7 +159,7 @@ fn while_a_bucket_is_away_results_wait_and_those_without_files_go_on() {
         storage.set(front);
         fs::write(&go, "").expect("a file can be written");
         let plain = grid.submit(["--", "echo", "no file"]);
-        wait(&grid, &plain);
+        grid.wait(&plain);
 
         let input = grid.file("refused", bytes("refused", 1_000));
         let place = format!("{}:in", input.display());
@@ -185,7 +180,7 @@ fn while_a_bucket_is_away_results_wait_and_those_without_files_go_on() {
     grid.kill_master();
     grid.start_master();
     storage.set(Front::Open);
-    wait(&grid, &waits);
+    grid.wait(&waits);
     let lines = String::from_utf8(fetched(&grid, &waits, "waited")).expect("UTF-8");
     assert_eq!(lines.lines().count(), 30_000);
 }
@@ -228,7 +223,7 @@ fn an_upload_whose_master_dies_before_it_is_noted_comes_again_under_another_name
     storage.set(Front::Open);
     grid.start_master();
 
-    wait(&grid, &job);
+    grid.wait(&job);
     let now = storage.objects_of(&result);
     assert!(now.len() > left_over.len(), "{now:?}");
     assert!(
@@ -256,7 +251,7 @@ fn an_object_of_a_bucket_that_is_missing_or_damaged_is_found_and_can_be_sent_aga
     let content = bytes("input", 50_000);
     let (input, result) = (content.clone(), output(&content));
     let job = submit(&grid, &content);
-    wait(&grid, &job);
+    grid.wait(&job);
 
     let check = |grid: &Grid| grid.as_user("admin", ["master", "check"]);
     check(&grid).expect_code(0);
@@ -292,11 +287,11 @@ fn an_object_of_a_bucket_that_is_missing_or_damaged_is_found_and_can_be_sent_aga
         grid.logs().contains(&lost).then_some(())
     });
     let again = submit(&grid, &content);
-    wait(&grid, &again);
+    grid.wait(&again);
     assert_eq!(fetched(&grid, &again, "again"), result);
     grid.deskgrid(["job", "retry", &job, "--damaged"])
         .expect_code(0);
-    wait(&grid, &job);
+    grid.wait(&job);
     assert_eq!(fetched(&grid, &job, "recomputed"), result);
     check(&grid).expect_code(0);
 }
@@ -309,9 +304,9 @@ fn a_backup_and_a_check_do_not_wait_while_a_bucket_is_swept() {
     let mut grid = grid(&storage);
     worker(&mut grid, "h1", 1).start();
     let job = submit(&grid, &bytes("not needed", 10_000));
-    wait(&grid, &job);
+    grid.wait(&job);
     let kept = submit(&grid, &bytes("kept", 10_000));
-    wait(&grid, &kept);
+    grid.wait(&kept);
 
     storage.set(Front::HoldsDeletion);
     grid.deskgrid(["job", "forget", &job]).expect_code(0);
@@ -340,7 +335,7 @@ fn a_check_of_a_bucket_that_breaks_off_calls_nothing_damaged() {
     worker(&mut grid, "h1", 1).start();
     let content = bytes("large", 12 << 20);
     let job = submit(&grid, &content);
-    wait(&grid, &job);
+    grid.wait(&job);
     let check = |grid: &Grid| grid.as_user("admin", ["master", "check"]);
     check(&grid).expect_code(0);
 
@@ -367,7 +362,7 @@ fn a_backup_beside_a_bucket_names_content_and_starts_only_if_that_is_accepted() 
     worker(&mut grid, "h1", 1).start();
     let content = bytes("backup", 20_000);
     let job = submit(&grid, &content);
-    wait(&grid, &job);
+    grid.wait(&job);
 
     let archive = grid.dir().join("backup.tar");
     let archive = archive.to_str().expect("UTF-8").to_owned();

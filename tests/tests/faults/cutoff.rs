@@ -134,8 +134,7 @@ fn cut_off(apart: impl Fn(&Way, bool)) {
         (pair.joins() > joins).then_some(())
     });
     let later = pair.json(&["submit", "--", "true"])["job"].to_string();
-    pair.run("user", &["job", "wait", &later, "--timeout", "60s"])
-        .expect_code(0);
+    pair.wait(&later);
     assert!(!pair.is_active(0), "it cannot know that");
 
     let known = pair.json(&["job", "info", &faithful.job]);
@@ -187,8 +186,7 @@ fn a_gateway_leaves_a_master_that_is_cut_off_from_its_database_and_its_workers_s
     let submit = || {
         let words = ["submit", "--needs", "label=behind", "--", "true"];
         let job = pair.json(&words)["job"].to_string();
-        pair.run("user", &["job", "wait", &job, "--timeout", "60s"])
-            .expect_code(0);
+        pair.wait(&job);
     };
     submit();
     assert_eq!(pair.joins_of("behind"), 1);
@@ -305,8 +303,7 @@ fn a_commit_whose_answer_is_lost_is_told_once_and_done_once() {
         );
         assert_eq!(jobs(&pair), count);
         let told = told["job"].to_string();
-        pair.run("user", &["job", "wait", &told, "--timeout", "60s"])
-            .expect_code(0);
+        pair.wait(&told);
     }
     assert_eq!(jobs(&pair), "4");
     pair.expect_once(&job, 6, &file);

@@ -183,8 +183,7 @@ fn a_worker_with_a_full_disk_delivers_and_others_take_the_rest() {
     // Results that need no file find their way, although nothing can be written down.
     disk.fill();
     fs::write(&go, "").unwrap();
-    grid.deskgrid(["job", "wait", &running, "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait(&running);
 
     // What needs room runs elsewhere, and no task is charged for it.
     worker(&mut grid, "h2", 1).start();
@@ -203,8 +202,7 @@ fn a_worker_with_a_full_disk_delivers_and_others_take_the_rest() {
         "wc -c < in",
     ];
     let needy = grid.submit(needy);
-    grid.deskgrid(["job", "wait", &needy, "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait(&needy);
 
     let seen = grid.json(["job", "info", &needy]);
     assert_eq!(
@@ -273,8 +271,7 @@ fn a_large_input_is_one_on_the_disk_and_each_tasks_own_where_files_can_share_con
         );
 
         fs::write(dir.join("go"), "").unwrap();
-        grid.deskgrid(["job", "wait", &job, "--timeout", "60s"])
-            .expect_code(0);
+        grid.wait(&job);
         for task in ["1", "2"] {
             let said = grid.deskgrid(["job", "cat", &job, "stdout", task]);
             let expected = format!("\u{7}{task}{}\n", INPUT + 1);
@@ -313,8 +310,7 @@ fn a_full_disk_stops_new_work_but_not_results_and_is_left_behind() {
         "also without files: {bare:?}"
     );
 
-    grid.deskgrid(["job", "wait", &under_way, "--timeout", "100s"])
-        .expect_code(0);
+    grid.wait(&under_way);
 
     // What was given away is taken by others as well; what is known can still be read, and the
     // master stands.

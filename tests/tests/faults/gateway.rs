@@ -57,8 +57,7 @@ fn naps(grid: &Grid, tasks: u32, nap_s: f64) -> (String, PathBuf) {
 
 /// Waits for a job of which each task must have run once, in one attempt.
 fn expect_once(grid: &Grid, job: &str, tasks: usize, file: &Path) {
-    grid.deskgrid(["job", "wait", job, "--timeout", "100s"])
-        .expect_code(0);
+    grid.wait(job);
     let text = fs::read_to_string(file).expect("a file of the test's own");
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
@@ -112,8 +111,7 @@ fn tasks_behind_a_gateway_end_with_the_right_results_and_join_and_upload_through
         "-c",
         script,
     ]);
-    grid.deskgrid(["job", "wait", &job, "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait(&job);
 
     let printed = grid
         .deskgrid(["job", "cat", &job, "stdout"])
@@ -177,8 +175,7 @@ fn an_input_comes_to_a_gateway_once_for_all_its_workers_and_is_kept_over_a_resta
             script,
         ];
         let job = grid.submit(words);
-        grid.deskgrid(["job", "wait", &job, "--timeout", "60s"])
-            .expect_code(0);
+        grid.wait(&job);
         job
     };
     let job = submit();
@@ -413,8 +410,7 @@ fn a_worker_that_stands_still_is_put_out_and_keeps_no_other_waiting() {
     );
 
     grid.running("pc1").signal(Signal::CONT);
-    grid.deskgrid(["job", "wait", &job, "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait(&job);
     assert_eq!(lost(&grid), 0);
 }
 
@@ -472,8 +468,7 @@ fn a_worker_beyond_the_most_of_a_gateway_goes_to_the_next_address() {
     worker(&mut grid, "pc1", 1).via(&gateway.address).start();
     worker(&mut grid, "pc2", 1).via(&both).start();
     let job = grid.submit(["--array", "1-8", "--", "true"]);
-    grid.deskgrid(["job", "wait", &job, "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait(&job);
 
     // Only the second one has lost nothing when the gateway is gone.
     drop(gateway);
@@ -565,8 +560,7 @@ fn a_gateway_without_room_on_its_disk_passes_inputs_on() {
         "-c",
         "test $(wc -c < in.bin) = 8000000",
     ]);
-    grid.deskgrid(["job", "wait", &job, "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait(&job);
     let told = said(&grid, "gw1");
     assert!(
         told.contains("cannot be kept here, and is passed on"),

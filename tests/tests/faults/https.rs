@@ -3,7 +3,7 @@
 
 use tests::{Grid, eventually};
 
-use super::bucket::{LONG, bytes, fetched, forget_cache, output, submit, wait};
+use super::bucket::{LONG, bytes, fetched, forget_cache, output, submit};
 use super::storage::Storage;
 use super::worker;
 
@@ -24,7 +24,7 @@ fn content_goes_to_a_bucket_and_back_by_https_where_the_authority_is_trusted() {
     for size in [100_000, 20 << 20] {
         let content = bytes("by https", size);
         let job = submit(&grid, &content);
-        wait(&grid, &job);
+        grid.wait(&job);
         assert_eq!(storage.objects_of(&output(&content)).len(), 1);
 
         grid.kill_master();

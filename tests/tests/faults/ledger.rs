@@ -225,8 +225,7 @@ impl Ledger {
 
         for bag in &self.bags {
             let job = bag.job.expect("submitted").to_string();
-            grid.deskgrid(["job", "wait", &job, "--timeout", "100s"])
-                .expect_code(0);
+            grid.wait(&job);
         }
 
         self.check(grid);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use tests::{Grid, eventually};
 
-use super::bucket::{LONG, bytes, fetched, forget_cache_of_running, grid, output, submit, wait};
+use super::bucket::{LONG, bytes, fetched, forget_cache_of_running, grid, output, submit};
 use super::front::Front;
 use super::storage::Storage;
 use super::worker;
@@ -41,7 +41,7 @@ impl HeldTask {
 
     /// Its result has come whole.
     fn expect_whole(&self, grid: &Grid) {
-        wait(grid, &self.job);
+        grid.wait(&self.job);
         let lines = fetched(grid, &self.job, &format!("held-{}", self.job));
         let lines = String::from_utf8(lines).expect("UTF-8");
         assert_eq!(lines.lines().count(), 30_000);
@@ -72,8 +72,8 @@ fn while_a_bucket_has_lost_its_mark_nothing_in_it_is_swept_or_given_up() {
     worker(&mut grid, "h1", 1).start();
     let (kept, done_with) = (bytes("kept", 30_000), bytes("done with", 20_000));
     let (job, other) = (submit(&grid, &kept), submit(&grid, &done_with));
-    wait(&grid, &job);
-    wait(&grid, &other);
+    grid.wait(&job);
+    grid.wait(&other);
     forget_cache_of_running(&mut grid);
     let result = storage.objects_of(&output(&kept)).pop().expect("an object");
 
@@ -100,7 +100,7 @@ fn while_a_bucket_has_lost_its_mark_nothing_in_it_is_swept_or_given_up() {
     // What runs meanwhile goes on, and so does everything once the bucket is itself again.
     let meanwhile = bytes("meanwhile", 10_000);
     let new = submit(&grid, &meanwhile);
-    wait(&grid, &new);
+    grid.wait(&new);
     storage.write(&result, &output(&kept));
     storage.write(&mark, &text);
     assert_eq!(fetched(&grid, &job, "kept"), output(&kept));
@@ -120,7 +120,7 @@ fn while_a_bucket_is_gone_results_wait_and_it_goes_on_when_it_is_back() {
     worker(&mut grid, "h1", 2).start();
     let content = bytes("before", 30_000);
     let job = submit(&grid, &content);
-    wait(&grid, &job);
+    grid.wait(&job);
     let held = HeldTask::run(&grid);
     forget_cache_of_running(&mut grid);
 
@@ -130,7 +130,7 @@ fn while_a_bucket_is_gone_results_wait_and_it_goes_on_when_it_is_back() {
     held.go();
     until_said(&grid, "there is no such bucket");
     let plain = grid.submit(["--", "echo", "no file"]);
-    wait(&grid, &plain);
+    grid.wait(&plain);
     held.expect_waits(&grid);
     let into = grid.dir().join("gone");
     let into = into.to_str().expect("UTF-8");
@@ -198,7 +198,7 @@ fn a_bucket_that_lies_is_found_out_when_content_is_asked_for_and_the_job_is_name
     let held = HeldTask::run(&grid);
     storage.set(Front::Lies);
     held.go();
-    wait(&grid, &held.job);
+    grid.wait(&held.job);
     assert!(storage.proxy().dropped() > 0);
 
     storage.set(Front::Open);

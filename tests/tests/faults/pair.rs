@@ -381,10 +381,16 @@ impl Pair {
         (self.json(&words)["job"].to_string(), file)
     }
 
-    /// Waits for a job, whose tasks must each have run once, finished, and be there.
-    pub(crate) fn expect_once(&self, job: &str, tasks: usize, file: &Path) {
+    /// Waits until all tasks of a job are finished.
+    #[track_caller]
+    pub(crate) fn wait(&self, job: &str) {
         self.run("user", &["job", "wait", job, "--timeout", "100s"])
             .expect_code(0);
+    }
+
+    /// Waits for a job, whose tasks must each have run once, finished, and be there.
+    pub(crate) fn expect_once(&self, job: &str, tasks: usize, file: &Path) {
+        self.wait(job);
         let text = fs::read_to_string(file).expect("a file of the test's own");
         let mut lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), tasks, "each task ran once: {text}");

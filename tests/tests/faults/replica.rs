@@ -40,8 +40,7 @@ fn expect_one_job(pair: &Pair, request: &str, answer: &Value) {
     let again = pair.json(&["submit", "--request-id", request, "--", "true"]);
     assert_eq!(again["job"], answer["job"], "one request, one job");
     let job = again["job"].to_string();
-    pair.run("user", &["job", "wait", &job, "--timeout", "100s"])
-        .expect_code(0);
+    pair.wait(&job);
 }
 
 #[test]

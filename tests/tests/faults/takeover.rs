@@ -179,8 +179,7 @@ fn a_master_that_stood_still_until_another_took_over_commits_nothing_and_stands_
     );
 
     pair.expect_once(&job, 8, &file);
-    pair.run("user", &["job", "wait", &later, "--timeout", "60s"])
-        .expect_code(0);
+    pair.wait(&later);
     let (job, file) = pair.submit(2, 0.0);
     pair.expect_once(&job, 2, &file);
     let status = pair.json(&["master", "status"]);
@@ -429,8 +428,7 @@ fn a_deletion_of_a_master_that_stood_still_takes_nothing_that_was_uploaded_again
         fs::write(pair.dir.path().join("in"), bytes).expect("a file of the test's own");
         let words = ["submit", "--input", "in", "--output-file", "out", "--"];
         let job = pair.json(&[&words[..], &["cp", "in", "out"]].concat())["job"].to_string();
-        pair.run("user", &["job", "wait", &job, "--timeout", "60s"])
-            .expect_code(0);
+        pair.wait(&job);
         job
     };
     let needed: Vec<u8> = (0..500).flat_map(|_| new_bytes()).collect();

@@ -16,7 +16,7 @@ fn a_host_that_finds_no_program_does_not_eat_a_bag_without_retries() {
     grid.worker("good").slots(1).start();
     grid.worker("broken").slots(1).config(BROKEN).start();
     let job = grid.submit(["--array", "1-60", "--", "sleep", "0.1"]);
-    grid.deskgrid(["job", "wait", &job]).expect_code(0);
+    grid.wait(&job);
     let info = &grid.json(["job", "info", &job]);
     let attempts = info["attempts"].as_u64().expect("a number");
     assert_eq!(info["state"], Value::from("finished"), "{info}");

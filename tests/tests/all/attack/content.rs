@@ -85,8 +85,7 @@ fn a_result_that_was_damaged_in_a_workers_spool_is_given_up_with_its_reason_and_
     });
     damage(&spooled);
     grid.start_master();
-    grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait(&bag);
 
     let attempts = grid.json(["task", "info", &format!("{bag}.1")])["attempts"].clone();
     let first = attempts[0].to_string();
@@ -143,8 +142,7 @@ fn a_result_that_was_damaged_at_the_master_is_told_of_and_can_be_computed_again(
     );
     grid.deskgrid(["job", "retry", &bag, "--damaged"])
         .expect_code(0);
-    grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait(&bag);
 
     fetch().expect_code(0);
     assert!(

@@ -356,7 +356,7 @@ fn commands_that_wait_or_only_ask_leave_no_connection_behind() {
     for _ in 0..12 {
         grid.deskgrid(["submit", "--wait", "--", "true"])
             .expect_code(0);
-        grid.deskgrid(["job", "wait", "last"]).expect_code(0);
+        grid.wait("last");
         grid.deskgrid(["submit", "--dry-run", "--", "true"])
             .expect_code(0);
         grid.deskgrid(["job", "info", "4000000"]).expect_code(1);

@@ -5,9 +5,6 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tests::Grid;
 
-/// How long a job may take whose stuck tasks would sleep for much longer.
-const PATIENCE: &str = "100s";
-
 /// A grid of default settings with these workers.
 fn grid(workers: &[&str]) -> Grid {
     let mut grid = Grid::with_master("");
@@ -15,7 +12,7 @@ fn grid(workers: &[&str]) -> Grid {
     grid
 }
 
-/// A bag of twelve short tasks; the first attempts of these hang.
+/// A bag of twelve short tasks; the first attempts of these hang, for longer than [`Grid::wait`] waits.
 fn bag(grid: &Grid, stuck: &str) -> String {
     let script = format!(
         "case \"$DESKGRID_ATTEMPT_ID $DESKGRID_TASK_ID\" in {stuck}) sleep 400;; esac; sleep 0.$((DESKGRID_TASK_ID % 4 + 3))"
@@ -31,8 +28,7 @@ fn duplicates(grid: &Grid, job: &str) -> u64 {
 
 fn ends_by_copies(grid: &Grid, stuck: &str, copies: u64) {
     let job = bag(grid, stuck);
-    grid.deskgrid(["job", "wait", &job, "--timeout", PATIENCE])
-        .expect_code(0);
+    grid.wait(&job);
     assert!(
         duplicates(grid, &job) >= copies,
         "{}",
@@ -74,8 +70,7 @@ fn a_stuck_task_is_explained_until_it_is_copied() {
     grid.worker("h2").start();
     grid.until("it is overdue", &["job", "explain", &job], row);
     grid.worker("h3").start();
-    grid.deskgrid(["job", "wait", &job, "--timeout", PATIENCE])
-        .expect_code(0);
+    grid.wait(&job);
 }
 
 /// One long task on a host that then goes away in this way, and one that idles.
@@ -92,8 +87,7 @@ fn outlives(away: impl FnOnce(&mut Grid)) {
     });
     grid.worker("heir").start();
     away(&mut grid);
-    grid.deskgrid(["job", "wait", &job, "--timeout", PATIENCE])
-        .expect_code(0);
+    grid.wait(&job);
 
     assert_eq!(hosts_of_the_first_task(&grid, &job), ["doomed", "heir"]);
     // Nothing was copied: the first attempt counts as gone.
@@ -137,7 +131,6 @@ fn a_worker_that_shuts_down_is_not_given_its_attempt_again() {
     });
     grid.worker("heir").start();
 
-    grid.deskgrid(["job", "wait", &job, "--timeout", PATIENCE])
-        .expect_code(0);
+    grid.wait(&job);
     assert_eq!(hosts_of_the_first_task(&grid, &job), ["leaving", "heir"]);
 }

@@ -226,7 +226,7 @@ fn a_submission_that_is_sent_twice_with_one_key_is_one_job() {
         .expect(400);
 
     let job = first["job"].to_string();
-    grid.deskgrid(["job", "wait", &job]).expect_code(0);
+    grid.wait(&job);
     let task = format!("/api/v1/jobs/{job}/tasks/2");
     let stdout = programs.get(&format!("{task}/stdout")).expect(200);
     assert_eq!(stdout.text(), "hello\n");
@@ -560,8 +560,7 @@ fn many_who_follow_an_output_keep_no_results_on_its_host() {
 
     let write = "head -c 300000 /dev/zero > out.bin";
     let bag = grid.submit(["--output-file", "out.bin", "--", "sh", "-c", write]);
-    grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait(&bag);
 
     // Those for whom there was no room come on as others leave.
     drop(followers.drain(..16));
@@ -806,7 +805,7 @@ fn a_reader_of_events_that_never_reads_loses_its_connection() {
 
     let script = "head -c 60000 /dev/zero | tr '\\0' x";
     let bag = grid.submit(["--array", "1-120", "--", "sh", "-c", script]);
-    grid.deskgrid(["job", "wait", &bag]).expect_code(0);
+    grid.wait(&bag);
 
     // It begins to read when the master has given it up.
     eventually(

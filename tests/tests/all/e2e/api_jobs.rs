@@ -23,7 +23,7 @@ fn submitted(programs: &Http, body: &Value) -> String {
 
 /// Waits for a job and returns what its tasks printed.
 fn printed(grid: &Grid, job: &str) -> String {
-    grid.deskgrid(["job", "wait", job]).expect_code(0);
+    grid.wait(job);
     let printed = grid.deskgrid(["job", "cat", job, "stdout"]);
     printed.expect_code(0).stdout
 }

@@ -79,8 +79,7 @@ fn a_task_whose_host_is_killed_twice_resumes_from_its_checkpoint() {
         );
     }
 
-    grid.deskgrid(["job", "wait", &job, "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait(&job);
     let tries = attempts(&grid, &task);
     assert_eq!(tries.len(), 3, "{tries:?}");
     assert!(tries[0].get("started_from").is_none(), "{tries:?}");
@@ -136,8 +135,7 @@ fn a_state_that_was_damaged_is_not_used_and_the_attempt_says_so() {
     grid.kill_worker("first");
     damage_content(&grid.state("admin").join("master").join("content"));
     grid.worker("second").start();
-    grid.deskgrid(["job", "wait", &job, "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait(&job);
 
     assert_eq!(printed(&grid, &job).0, [0; 0], "it began anew");
     let tries = attempts(&grid, &task);
@@ -172,6 +170,5 @@ fn a_state_beyond_the_bounds_is_refused_with_its_reason_and_the_task_goes_on() {
     );
     fs::write(&go, "").expect("a file can be written");
 
-    grid.deskgrid(["job", "wait", &job, "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait(&job);
 }

@@ -37,8 +37,7 @@ fn a_job_goes_only_to_hosts_that_offer_its_level_and_explain_names_the_others() 
         explained.stdout
     );
     grid.worker("open").start();
-    grid.deskgrid(["job", "wait", "last", "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait("last");
     assert_eq!(attempts(&grid, "2.1")[0]["host"], "open");
     assert_eq!(job(&grid, "1")["tasks"]["waiting"], 1);
 }

@@ -647,7 +647,7 @@ fn a_restart_keeps_the_line_of_accepted_bags_with_the_retried_one_at_its_end() {
     grid.start_master();
     assert_eq!(promised(&grid, &first), made, "it was kept");
     grid.deskgrid(["job", "cancel", &blocker]).expect_code(0);
-    grid.deskgrid(["job", "wait", &first]).expect_code(0);
+    grid.wait(&first);
 
     let started: Vec<String> = [&second, &third, &first]
         .map(|id| {

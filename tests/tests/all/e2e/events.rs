@@ -62,7 +62,7 @@ fn a_follower_sees_each_event_once_though_it_and_the_master_are_killed() {
     let mut seen = events(&follower.killed().stdout);
     assert!(!seen.is_empty(), "it had seen some before it was killed");
     let last = seen.last().map_or(0, seq);
-    grid.deskgrid(["job", "wait", &bag]).expect_code(0);
+    grid.wait(&bag);
     seen.extend(past(&grid, last));
 
     let numbers: Vec<u64> = seen.iter().map(seq).collect();
@@ -92,7 +92,7 @@ fn results_of_many_commits_are_read_in_a_few_turns() {
     grid.begin();
     grid.worker("h1").slots(4).start();
     let bag = grid.submit(["--array", "1-300", "--", "true"]);
-    grid.deskgrid(["job", "wait", &bag]).expect_code(0);
+    grid.wait(&bag);
 
     // A turn for each commit would take longer than any command of a test may.
     let all = past(&grid, 0);
@@ -226,8 +226,7 @@ fn a_suspended_task_is_told_of_with_the_reason_and_so_is_its_going_on() {
     grid.until_it_runs(&format!("{bag}.1"));
     let pause = ["worker", "pause", "--for", "1s"];
     grid.as_user("h1", pause).expect_code(0);
-    grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait(&bag);
 
     let all = past(&grid, 0);
     let kinds: Vec<&str> = all.iter().filter_map(|e| e["event"].as_str()).collect();
@@ -288,8 +287,7 @@ fn progress_that_a_task_reports_is_shown_and_what_is_none_is_ignored_with_a_word
         word,
     );
     std::fs::write(&end, "").expect("a file can be written");
-    grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait(&bag);
     let done = grid.json(["task", "info", &task]);
     assert_eq!(done["attempts"][0]["progress"], Value::Null);
 }

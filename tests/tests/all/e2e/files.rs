@@ -206,7 +206,7 @@ fn what_a_failed_attempt_left_makes_room_for_the_result_of_a_retry_unless_it_was
     );
 
     grid.deskgrid(["job", "retry", &job]).expect_code(0);
-    grid.deskgrid(["job", "wait", &job]).expect_code(0);
+    grid.wait(&job);
     std::fs::write(into.join("2/o.txt"), "the user's\n").expect("it can be written");
     let refused = grid.deskgrid(fetch).expect_code(1).stderr;
     assert!(
@@ -258,7 +258,7 @@ fn what_was_unpacked_makes_room_in_the_same_way_and_is_fetched_once() {
     assert_eq!(there(), of(1));
 
     grid.deskgrid(["job", "retry", &job]).expect_code(0);
-    grid.deskgrid(["job", "wait", &job]).expect_code(0);
+    grid.wait(&job);
     std::fs::write(&odd, "the user's\n").expect("it can be written");
     let refused = grid.deskgrid(fetch).expect_code(1).stderr;
     assert!(refused.contains("out/a:b is there already"), "{refused}");

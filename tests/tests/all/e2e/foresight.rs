@@ -264,7 +264,7 @@ fn the_makespan_told_on_submission_is_kept_beside_the_actual_one() {
     let told = number(&said(&grid)["predicted_makespan_s"]);
     grid.kill_master();
     grid.start_master();
-    grid.deskgrid(["job", "wait", &second]).expect_code(0);
+    grid.wait(&second);
     let info = said(&grid);
     assert_eq!(number(&info["predicted_makespan_s"]), told, "{info}");
     let speed = number(&grid.json(["host", "list"])["hosts"][0]["speed"]);

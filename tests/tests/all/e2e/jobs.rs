@@ -381,8 +381,7 @@ fn a_drained_host_gets_nothing_until_it_is_resumed() {
     );
     grid.as_user("admin", ["host", "resume", "h1"])
         .expect_code(0);
-    grid.deskgrid(["job", "wait", "1", "--timeout", "30s"])
-        .expect_code(0);
+    grid.wait("1");
 }
 
 #[test]

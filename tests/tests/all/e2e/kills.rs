@@ -67,8 +67,7 @@ fn workers_compute_on_while_the_master_is_down_and_deliver_afterwards() {
     grid.kill_master();
     std::thread::sleep(Duration::from_secs(2)); // The outage itself: longer than the task.
     grid.start_master();
-    grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait(&bag);
 
     assert_eq!(
         attempts(&grid, &format!("{bag}.1")).len(),
@@ -96,8 +95,7 @@ fn tasks_of_a_killed_worker_die_with_it_and_finish_elsewhere() {
     grid.kill_worker("doomed");
     all_gone(&format!("sleep {sleep}"), Duration::from_secs(30));
 
-    grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait(&bag);
     assert_eq!(
         grid.deskgrid(["job", "cat", &bag, "stdout"])
             .expect_code(0)
@@ -146,8 +144,7 @@ fn a_silent_host_is_explained_in_numbers_and_its_tasks_copy_says_why_it_was_made
     assert!(silent["copied_in_s"].as_f64().is_some(), "{silent}");
 
     grid.worker("h2").dedicated().start();
-    grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait(&bag);
     let tries = attempts(&grid, &task);
     let why = tries[1]["reason"].as_str().unwrap_or_default();
     assert!(why.contains("of whose host nothing is heard"), "{tries:?}");

@@ -9,8 +9,7 @@ use tests::Grid;
 
 /// Finishes the job, and returns what its task with this index printed.
 fn printed(grid: &Grid, index: u32) -> String {
-    grid.deskgrid(["job", "wait", "last", "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait("last");
     let index = index.to_string();
     let cat = grid.deskgrid(["job", "cat", "last", "stdout", &index]);
     cat.expect_code(0).stdout.trim().to_owned()
@@ -98,8 +97,7 @@ fn a_task_goes_where_its_label_is_as_soon_as_an_admin_gives_it() {
     );
     grid.as_user("admin", ["host", "label", "pc", "lab3"])
         .expect_code(0);
-    grid.deskgrid(["job", "wait", "last", "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait("last");
 }
 
 #[test]
@@ -162,8 +160,7 @@ fn memory_and_processors_are_counted_and_given_to_the_task() {
         explained.stdout
     );
     grid.submit(["--", "true"]);
-    grid.deskgrid(["job", "wait", "last", "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait("last");
     assert_eq!(job(&grid, "1")["tasks"]["running"], 3);
     grid.deskgrid(["job", "cancel", "1"]).expect_code(0);
 
@@ -194,8 +191,7 @@ fn a_task_that_takes_more_memory_than_it_asked_for_is_ended() {
     // Its shell goes on and succeeds.
     let shell = format!("python3 -c '{greedy}'; echo on");
     grid.submit(["--needs", "mem=64M", "--", "sh", "-c", &shell]);
-    grid.deskgrid(["job", "wait", "last", "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait("last");
     let task = grid.json(["task", "info", "last.1"]);
     let warned = task["attempts"][0]["reason"].to_string();
     // Without control groups the program is refused the memory, and says so itself.
@@ -336,7 +332,7 @@ fn four_small_tasks_stand_still_for_a_large_one_and_go_on_after_it() {
     grid.file("gate", "");
     grid.file("hold", "");
     for job in [&large, &small] {
-        grid.deskgrid(["job", "wait", job]).expect_code(0);
+        grid.wait(job);
     }
     let small = grid.json(["job", "info", &small]);
     assert_eq!(small["attempts"], 4, "each went on where it was: {small}");

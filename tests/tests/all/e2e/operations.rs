@@ -66,8 +66,7 @@ fn a_backup_made_in_the_middle_of_a_bag_goes_on_on_another_machine() {
 
     // The first master goes on for a while, and what it does then is lost with it.
     let late = grid.submit(["--wait", "--", "true"]);
-    grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait(&bag);
     grid.kill_master();
 
     let restore = grid.as_user("elsewhere", ["master", "restore", &to.to_string_lossy()]);
@@ -77,8 +76,7 @@ fn a_backup_made_in_the_middle_of_a_bag_goes_on_on_another_machine() {
     grid.move_master("elsewhere");
     grid.start_master();
     both_there(&grid);
-    grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait(&bag);
 
     let text = grid
         .deskgrid(["job", "cat", &bag, "stdout"])

@@ -154,8 +154,7 @@ fn a_job_waits_for_another_over_a_kill_of_the_master_and_says_so() {
     look(&grid);
 
     grid.file("gate", "");
-    grid.deskgrid(["job", "wait", &third, "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait(&third);
     let at = |job_id: &str, what: &str| {
         let view = job(&grid, job_id);
         view[what].as_str().expect("a time").to_owned()
@@ -175,8 +174,7 @@ fn a_job_after_one_that_fails_is_cancelled_and_says_why_and_can_be_retried_with_
     let second = grid.submit(["--after", &first, "--", "echo", "at last"]);
     let anyway = grid.submit(["--after", &format!("{first}:any"), "--", "true"]);
     grid.file("gate", "");
-    grid.deskgrid(["job", "wait", &anyway, "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait(&anyway);
 
     let view = job(&grid, &second);
     assert_eq!(view["state"], "cancelled");
@@ -198,8 +196,7 @@ fn a_job_after_one_that_fails_is_cancelled_and_says_why_and_can_be_retried_with_
     grid.start_master();
     assert_eq!(job(&grid, &second)["after"][0]["left"], 1);
     grid.file("gate", "");
-    grid.deskgrid(["job", "wait", &second, "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait(&second);
     let printed = grid.deskgrid(["job", "cat", &second, "stdout"]).stdout;
     assert_eq!(printed, "at last\n");
 }
@@ -267,8 +264,7 @@ fn a_deadline_is_promised_only_once_what_goes_before_has_ended() {
     assert_eq!(grid.json(["job", "list", "--all"])["jobs"][1], Value::Null);
 
     grid.file("gate", "");
-    grid.deskgrid(["job", "wait", &first, "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait(&first);
     grid.deskgrid(due).expect_code(0);
 }
 
@@ -466,8 +462,7 @@ fn a_job_can_wait_for_an_open_one_and_an_open_one_for_a_job() {
         "{reason}"
     );
     grid.deskgrid(["job", "close", &open]).expect_code(0);
-    grid.deskgrid(["job", "wait", &last, "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait(&last);
 }
 
 #[test]
@@ -492,8 +487,7 @@ fn an_item_that_no_host_could_be_sent_is_refused_and_the_hosts_go_on() {
     let args = [&into[..], &[short]].concat();
     assert_eq!(grid.json(args)["first"], 2, "nothing was added before");
     grid.deskgrid(["job", "close", &open]).expect_code(0);
-    grid.deskgrid(["job", "wait", &open, "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait(&open);
 }
 
 #[test]

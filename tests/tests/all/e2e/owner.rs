@@ -63,8 +63,7 @@ fn a_paused_host_freezes_its_task_and_goes_on_later() {
     );
 
     fs::remove_file(switch(&grid, "h1")).expect("is there");
-    grid.deskgrid(["job", "wait", "last", "--timeout", "30s"])
-        .expect_code(0);
+    grid.wait("last");
 
     let tries = attempts(&grid, "1.1");
     assert_eq!(tries.len(), 1, "suspended is not lost: {tries:?}");
@@ -200,8 +199,7 @@ fn a_frozen_task_is_copied_to_a_host_that_would_idle() {
     grid.until_it_runs("1.1");
     grid.worker("other").start();
     fs::write(switch(&grid, "mine"), "").expect("a file can be written");
-    grid.deskgrid(["job", "wait", "last", "--timeout", "30s"])
-        .expect_code(0);
+    grid.wait("last");
     assert_eq!(
         grid.deskgrid(["job", "cat", "last", "stdout"])
             .expect_code(0)
@@ -270,8 +268,7 @@ fn a_copy_that_is_outrun_is_stopped_at_once_and_a_lost_stop_is_made_up_for() {
     fs::remove_file(switch(&grid, "mine")).expect("it is there");
     counts(&grid, "suspended", 0);
     fs::write(&go, "").expect("a file can be written");
-    grid.deskgrid(["job", "wait", &job, "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait(&job);
     all_gone(&format!("sleep {sleep}"), Duration::from_secs(30));
 
     // The master that knew of the stop is gone before it could be heard: the worker's hello is
@@ -330,8 +327,7 @@ fn a_task_that_stays_suspended_is_given_back_with_its_state_and_not_charged() {
     let tries = attempts(&grid, "1.1");
     assert_eq!(tries.len(), 1, "{tries:?}");
     grid.as_user("h1", ["worker", "resume"]).expect_code(0);
-    grid.deskgrid(["job", "wait", "last", "--timeout", "30s"])
-        .expect_code(0);
+    grid.wait("last");
     assert_eq!(
         grid.deskgrid(["job", "cat", "last", "stdout"])
             .expect_code(0)

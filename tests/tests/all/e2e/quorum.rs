@@ -67,8 +67,7 @@ fn hosts_of_one_owner_cannot_outvote_others_and_open_results_survive_the_master(
     grid.kill_master();
     grid.start_master();
     grid.worker("h4").start();
-    grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait(&bag);
     assert_eq!(
         grid.deskgrid(["job", "cat", &bag, "stdout"])
             .expect_code(0)

@@ -116,7 +116,7 @@ fn many_results_that_are_there_come_in_a_few_requests() {
     grid.worker("h1").slots(4).start();
 
     let job = grid.submit(["--disclose", "--noop", "--array", "1-300"]);
-    grid.deskgrid(["job", "wait", &job]).expect_code(0);
+    grid.wait(&job);
 
     let began = Instant::now();
     let told = grid
@@ -254,6 +254,6 @@ fn a_search_whose_rest_is_dropped_has_finished() {
     grid.deskgrid(["job", "cancel", &job, "--unrequested"])
         .expect_code(0);
 
-    grid.deskgrid(["job", "wait", &job]).expect_code(0);
+    grid.wait(&job);
     assert_eq!(grid.json(["job", "info", &job])["state"], "finished");
 }

@@ -28,7 +28,7 @@ pub(crate) fn large(grid: &Grid, name: &str, bytes: usize) -> String {
 fn read_on(grid: &Grid, hosts: &str, input: &str) {
     let read = ["--", "sh", "-c", "cat in | wc -c"];
     let job = grid.submit([&["--width", hosts, "--input", input][..], &read].concat());
-    grid.deskgrid(["job", "wait", &job]).expect_code(0);
+    grid.wait(&job);
     let count = grid.deskgrid(["job", "cat", &job, "stdout"]).expect_code(0);
     assert!(
         count.stdout.contains(&BYTES.to_string()),
@@ -175,7 +175,7 @@ fn parts_of_a_tree_are_passed_on_too() {
     let words = ["--width", "3", "--input-tree", &tree];
     let read = ["--", "sh", "-c", "cat tree/m*/f* | wc -c"];
     let job = grid.submit([&words[..], &read].concat());
-    grid.deskgrid(["job", "wait", &job]).expect_code(0);
+    grid.wait(&job);
 
     let (master, hosts) = (sent(&grid, "master"), sent(&grid, "hosts"));
     // The list, and a last part that is small, come from the master.

@@ -323,8 +323,8 @@ fn an_evicted_task_is_frozen_on_its_host_without_loss() {
     );
 
     grid.file("hold", "");
-    grid.deskgrid(["job", "wait", &wanted]).expect_code(0);
-    grid.deskgrid(["job", "wait", &idle]).expect_code(0);
+    grid.wait(&wanted);
+    grid.wait(&idle);
 
     let all = attempts(&grid, &task);
     let reason = all[0]["reason"].as_str().expect("a reason");
@@ -390,7 +390,7 @@ fn a_host_that_cannot_freeze_saves_and_resumes_the_task() {
         saved,
     );
     grid.file("hold", "");
-    grid.deskgrid(["job", "wait", &wanted]).expect_code(0);
+    grid.wait(&wanted);
     grid.until_it_runs(&task);
 
     let all = attempts(&grid, &task);

@@ -60,8 +60,7 @@ fn ranks_start_together_each_on_a_host_of_its_own_and_know_their_numbers() {
     assert!(told.contains("3 hosts at once"), "{told}");
 
     grid.worker("c").config(EVEN).start();
-    grid.deskgrid(["job", "wait", &solve, "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait(&solve);
 
     let done = job(&grid, &solve);
     assert_eq!(
@@ -211,8 +210,7 @@ fn a_job_waits_for_more_hosts_because_a_prediction_says_so_and_is_right() {
     // a little longer than two does not go on for nobody knows how long.
     for (tasks, seconds) in [("1-12", "2"), ("1-6", "3")] {
         let taught = grid.submit(["--array", tasks, "--", "sleep", seconds]);
-        grid.deskgrid(["job", "wait", &taught, "--timeout", "60s"])
-            .expect_code(0);
+        grid.wait(&taught);
     }
 
     let solve = ["--width", "auto", "--work", "30s", "--parallelism", "3:0"];
@@ -270,8 +268,7 @@ fn a_job_waits_for_more_hosts_because_a_prediction_says_so_and_is_right() {
     );
     assert!(told.contains("for 3: done"), "{told}");
 
-    grid.deskgrid(["job", "wait", &number, "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait(&number);
     let done = job(&grid, &number);
     assert_eq!(
         done["tasks"]["finished"], 3,

@@ -93,8 +93,7 @@ fn runs_a_job(grid: &Grid) {
         "cat in in > out",
     ]);
 
-    grid.deskgrid(["job", "wait", "last", "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait("last");
 }
 
 #[test]

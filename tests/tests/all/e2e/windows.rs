@@ -66,8 +66,7 @@ fn a_task_waits_where_hours_end_too_soon_for_it_and_starts_there_when_runs_say_t
     // What takes as long as nobody says starts there, and teaches how long runs of the program are.
     let short = grid.submit(["--array", "1-6", "--wait", "--", "sh", "-c", "sleep 0.2"]);
     assert_eq!(attempts(&grid, &format!("{short}.6")).len(), 1);
-    grid.deskgrid(["job", "wait", &long, "--timeout", "60s"])
-        .expect_code(0);
+    grid.wait(&long);
 
     let tried = attempts(&grid, &format!("{long}.1"));
     let why = tried[0]["reason"].as_str().unwrap_or_default();

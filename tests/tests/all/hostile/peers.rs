@@ -184,7 +184,7 @@ fn despite(conduct: Conduct) -> (u64, Hostile) {
     let words = ["--needs", "label=real", "--input", &input];
     let read = ["--output-file", "out", "--", "cp", "in", "out"];
     let job = hostile.grid.submit([&words[..], &read].concat());
-    hostile.grid.deskgrid(["job", "wait", &job]).expect_code(0);
+    hostile.grid.wait(&job);
     hostile.hears(&mut liar, |message| {
         matches!(message, ToWorker::Serve(_)).then_some(())
     });
@@ -245,7 +245,7 @@ fn with_a_right_to_it() -> (Hostile, Fake, BlobRef) {
         let words = ["--needs", label, "--input", &input, "--", "true"];
         let job = hostile.grid.submit(words);
         if label == "label=real" {
-            hostile.grid.deskgrid(["job", "wait", &job]).expect_code(0);
+            hostile.grid.wait(&job);
         }
     }
     hostile.hears(&mut fake, |message| {
@@ -373,7 +373,7 @@ fn who_has_broken_off_a_fetch_keeps_no_place_at_its_source() {
         hostile.grid.submit(words)
     };
     let had = submit("label=real");
-    hostile.grid.deskgrid(["job", "wait", &had]).expect_code(0);
+    hostile.grid.wait(&had);
     let (path, _) = input.rsplit_once(':').expect("a name");
     let blob = link::content::hash_file(std::path::Path::new(path)).expect("the input");
 
@@ -442,7 +442,7 @@ fn a_first_receiver_that_does_not_read_holds_the_others_for_a_moment_only() {
     assert!(matches!(found, Ok(GetReply::Found(_))), "{found:?}");
 
     let job = hostile.grid.submit(words("label=real"));
-    hostile.grid.deskgrid(["job", "wait", &job]).expect_code(0);
+    hostile.grid.wait(&job);
     let said = hostile.grid.logs();
     assert!(said.contains("another host of this network is getting it"));
     drop(held);
