@@ -289,10 +289,7 @@ impl Grid {
     /// A second master on the same directory, as a command that should end by itself.
     pub fn second_master(&self) -> Output {
         let (listen, http) = free_addresses();
-        self.as_user(
-            "admin",
-            ["master", "start", "--listen", &listen, "--http", &http],
-        )
+        self.admin(["master", "start", "--listen", &listen, "--http", &http])
     }
 
     /// A token for this role, good for one use.
@@ -366,6 +363,15 @@ impl Grid {
     /// Runs a command as the user and waits for its end.
     pub fn deskgrid<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Output {
         self.as_user("user", args)
+    }
+
+    /// Runs a command as the user; returns what it prints.
+    ///
+    /// # Panics
+    /// If it fails.
+    #[track_caller]
+    pub fn text<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> String {
+        self.deskgrid(args).expect_code(0).stdout
     }
 
     /// Runs a command as the user, for a JSON answer.
@@ -444,7 +450,7 @@ impl Grid {
         let words = [
             "--output", "quiet", "token", "create", "--http", "--role", role, "--for", who,
         ];
-        let made = self.as_user("admin", words).expect_code(0);
+        let made = self.admin(words).expect_code(0);
         made.stdout.trim().to_owned()
     }
 
@@ -466,6 +472,11 @@ impl Grid {
     /// Runs a command with the state directory of `who` and waits for its end.
     pub fn as_user<A: AsRef<OsStr>>(&self, who: &str, args: impl IntoIterator<Item = A>) -> Output {
         Started::new(self.command(who).args(args)).finish()
+    }
+
+    /// Runs a command as the admin and waits for its end.
+    pub fn admin<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Output {
+        self.as_user("admin", args)
     }
 
     /// Waits until `look`, shown the JSON answer to a command, finds something.

@@ -79,7 +79,7 @@ fn follow(grid: &Grid, after: u64) -> tests::Started {
 fn past(grid: &Grid, after: u64) -> String {
     let after = after.to_string();
     let args = ["--output", "json", "events", "--past", "--after", &after];
-    grid.as_user("admin", args).expect_code(0).stdout
+    grid.admin(args).expect_code(0).stdout
 }
 
 /// The numbers of the events in whole lines of what a follower has printed.

@@ -49,7 +49,7 @@ pub(super) fn start(grid: &Grid, ways: &[String], workers: u32, processes: u32) 
     let words = [
         "--output", "quiet", "token", "create", "--role", "worker", "--uses", &uses,
     ];
-    let token = grid.as_user("admin", words);
+    let token = grid.admin(words);
     let token = token.expect_code(0).stdout.trim().to_owned();
     let each = workers.div_ceil(processes);
 

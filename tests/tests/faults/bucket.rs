@@ -253,7 +253,7 @@ fn an_object_of_a_bucket_that_is_missing_or_damaged_is_found_and_can_be_sent_aga
     let job = submit(&grid, &content);
     grid.wait(&job);
 
-    let check = |grid: &Grid| grid.as_user("admin", ["master", "check"]);
+    let check = |grid: &Grid| grid.admin(["master", "check"]);
     check(&grid).expect_code(0);
     let only = |of: &[u8]| storage.objects_of(of).pop().expect("an object");
     storage.write(
@@ -315,9 +315,9 @@ fn a_backup_and_a_check_do_not_wait_while_a_bucket_is_swept() {
     });
     let archive = grid.dir().join("backup.tar");
     let archive = archive.to_str().expect("UTF-8");
-    let backup = grid.as_user("admin", ["master", "backup", archive]);
+    let backup = grid.admin(["master", "backup", archive]);
     backup.expect_code(0);
-    grid.as_user("admin", ["master", "check"]).expect_code(0);
+    grid.admin(["master", "check"]).expect_code(0);
     assert!(!storage.proxy().has_answered(), "it is swept still");
 
     storage.proxy().release();
@@ -336,7 +336,7 @@ fn a_check_of_a_bucket_that_breaks_off_calls_nothing_damaged() {
     let content = bytes("large", 12 << 20);
     let job = submit(&grid, &content);
     grid.wait(&job);
-    let check = |grid: &Grid| grid.as_user("admin", ["master", "check"]);
+    let check = |grid: &Grid| grid.admin(["master", "check"]);
     check(&grid).expect_code(0);
 
     storage.set(Front::BreaksOff);
@@ -366,9 +366,7 @@ fn a_backup_beside_a_bucket_names_content_and_starts_only_if_that_is_accepted() 
 
     let archive = grid.dir().join("backup.tar");
     let archive = archive.to_str().expect("UTF-8").to_owned();
-    let said = grid
-        .as_user("admin", ["master", "backup", &archive])
-        .expect_code(0);
+    let said = grid.admin(["master", "backup", &archive]).expect_code(0);
     assert!(
         said.stdout
             .contains(&format!("stays in {}", storage.content())),
@@ -474,7 +472,7 @@ fn the_doctor_tries_a_bucket_out_and_says_what_is_wrong() {
     let look = |grid: &Grid, config: &std::path::Path, content: &str| {
         let config = config.to_str().expect("UTF-8");
         let words = ["doctor", "--master-config", config, "--content", content];
-        grid.as_user("admin", words).stdout
+        grid.admin(words).stdout
     };
 
     let content = storage.content();

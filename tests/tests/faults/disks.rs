@@ -365,7 +365,7 @@ fn a_master_that_starts_on_a_full_disk_says_that_it_is_full_and_not_that_its_sto
     assert!(says.iter().all(|words| logs.contains(words)), "{logs}");
     assert!(!logs.contains("backup"), "{logs}");
 
-    let words = grid.as_user("admin", ["master", "check"]);
+    let words = grid.admin(["master", "check"]);
     assert!(words.code != 0, "{words:?}");
     let said = format!("{}{}", words.stdout, words.stderr);
     assert!(

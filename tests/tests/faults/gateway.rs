@@ -28,7 +28,7 @@ fn joins(grid: &Grid, who: &str) -> usize {
 }
 
 fn audit(grid: &Grid) -> String {
-    grid.as_user("admin", ["audit"]).expect_code(0).stdout
+    grid.admin(["audit"]).expect_code(0).stdout
 }
 
 /// A number of the master's at `/metrics`.
@@ -113,10 +113,7 @@ fn tasks_behind_a_gateway_end_with_the_right_results_and_join_and_upload_through
     ]);
     grid.wait(&job);
 
-    let printed = grid
-        .deskgrid(["job", "cat", &job, "stdout"])
-        .expect_code(0)
-        .stdout;
+    let printed = grid.text(["job", "cat", &job, "stdout"]);
     assert_eq!(printed, "of the user\n".repeat(6));
     let fetched = grid.fetch(&job, "results");
     let mut bytes: Vec<u8> = Vec::new();
@@ -205,8 +202,7 @@ fn a_revoked_host_is_put_out_at_its_gateway_and_a_revoked_gateway_with_all_its_w
         worker(&mut grid, name, 1).via(&gateway.address).start();
     }
 
-    grid.as_user("admin", ["identity", "revoke", "pc1"])
-        .expect_code(0);
+    grid.admin(["identity", "revoke", "pc1"]).expect_code(0);
     eventually("the host is put out", LONG, || {
         said(&grid, "pc1")
             .contains("this identity was revoked")
@@ -233,8 +229,7 @@ fn a_revoked_host_is_put_out_at_its_gateway_and_a_revoked_gateway_with_all_its_w
         "{looked}"
     );
 
-    grid.as_user("admin", ["identity", "revoke", "gw1"])
-        .expect_code(0);
+    grid.admin(["identity", "revoke", "gw1"]).expect_code(0);
     eventually("the gateway says why", LONG, || {
         let told = said(&grid, "gw1");
         let why = told.contains("this identity was revoked") && told.contains("--rejoin");
@@ -485,8 +480,7 @@ fn a_pc_that_joins_through_a_gateway_learns_no_key_for_new_programs_from_it() {
     let mut grid = Grid::with_master(MASTER);
     let gateway = WorkerGateway::start(&grid, "gw1");
     let key = grid.dir().join("update.key").display().to_string();
-    grid.as_user("admin", ["host", "update", "key", &key])
-        .expect_code(0);
+    grid.admin(["host", "update", "key", &key]).expect_code(0);
 
     worker(&mut grid, "behind", 1).via(&gateway.address).start();
     worker(&mut grid, "direct", 1).start();

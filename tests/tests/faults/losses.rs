@@ -108,7 +108,7 @@ fn while_a_bucket_has_lost_its_mark_nothing_in_it_is_swept_or_given_up() {
     eventually("it is swept again", LONG, || {
         storage.objects_of(&done_with).is_empty().then_some(())
     });
-    grid.as_user("admin", ["master", "check"]).expect_code(0);
+    grid.admin(["master", "check"]).expect_code(0);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn while_a_bucket_is_gone_results_wait_and_it_goes_on_when_it_is_back() {
     storage.restore_bucket(&had);
     held.expect_whole(&grid);
     assert_eq!(fetched(&grid, &job, "before"), output(&content));
-    grid.as_user("admin", ["master", "check"]).expect_code(0);
+    grid.admin(["master", "check"]).expect_code(0);
 }
 
 #[test]
@@ -208,14 +208,11 @@ fn a_bucket_that_lies_is_found_out_when_content_is_asked_for_and_the_job_is_name
     let lost = grid.deskgrid(["job", "fetch", &held.job, "--into", into]);
     assert_ne!(lost.code, 0, "{lost:?}");
     assert!(lost.stderr.contains("try:"), "{lost:?}");
-    let told = grid
-        .as_user("admin", ["master", "check"])
-        .expect_code(1)
-        .stdout;
+    let told = grid.admin(["master", "check"]).expect_code(1).stdout;
     assert!(told.contains(&format!("of job {}", held.job)), "{told}");
 
     grid.deskgrid(["job", "retry", &held.job, "--damaged"])
         .expect_code(0);
     held.expect_whole(&grid);
-    grid.as_user("admin", ["master", "check"]).expect_code(0);
+    grid.admin(["master", "check"]).expect_code(0);
 }

@@ -31,7 +31,7 @@ fn backed_up() -> (Grid, String) {
 
     let to = grid.dir().join("backup").to_string_lossy().into_owned();
     let told = grid
-        .as_user("admin", ["--output", "json", "master", "backup", &to])
+        .admin(["--output", "json", "master", "backup", &to])
         .expect_code(0)
         .json();
     assert_eq!(told["content_files"].as_u64(), Some(FILES), "{told}");

@@ -38,7 +38,7 @@ fn a_failed_job_begins_with_its_failures_by_cause_and_host() {
     let job = job.expect_code(0).stdout.trim().to_owned();
     grid.deskgrid(["job", "wait", &job]).expect_code(3);
 
-    let info = grid.deskgrid(["job", "info", &job]).expect_code(0).stdout;
+    let info = grid.text(["job", "info", &job]);
     let first: Vec<&str> = info.lines().take(2).collect();
     assert!(
         first[0].starts_with("5 attempts: ended with exit code 4 (5 on desk-1), as task "),
@@ -104,7 +104,7 @@ fn a_benched_host_shows_its_next_task_and_how_to_end_the_bench_and_its_pc_says_w
     ] {
         // On a busy machine it may be silent for a moment, and is suspect first.
         tests::eventually(&format!("{words:?}"), Duration::from_secs(60), || {
-            let told = grid.deskgrid(words).expect_code(0).stdout;
+            let told = grid.text(words);
             told.contains(next).then_some(())
         });
     }
@@ -122,9 +122,8 @@ fn a_benched_host_shows_its_next_task_and_how_to_end_the_bench_and_its_pc_says_w
             "{told}"
         );
     }
-    grid.as_user("admin", ["host", "resume", "bad"])
-        .expect_code(0);
-    let told = grid.deskgrid(["host", "list"]).expect_code(0).stdout;
+    grid.admin(["host", "resume", "bad"]).expect_code(0);
+    let told = grid.text(["host", "list"]);
     assert!(!told.contains(next), "{told}");
     tests::eventually(
         "the PC is in service again",

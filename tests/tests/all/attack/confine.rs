@@ -27,9 +27,7 @@ fn by_default() -> Option<Grid> {
 
 fn says(grid: &Grid, script: &str) -> String {
     let job = grid.submit(["--wait", "--", "sh", "-c", script]);
-    grid.deskgrid(["job", "cat", &job, "stdout"])
-        .expect_code(0)
-        .stdout
+    grid.text(["job", "cat", &job, "stdout"])
 }
 
 #[test]
@@ -219,7 +217,6 @@ fn multiprocessing_works_at_each_level_but_landlock() {
         };
         assert_eq!(said.stdout, expected, "{level}");
         grid.kill_worker(level);
-        grid.as_user("admin", ["host", "drain", level])
-            .expect_code(0);
+        grid.admin(["host", "drain", level]).expect_code(0);
     }
 }

@@ -41,9 +41,7 @@ fn an_input_that_was_damaged_in_a_workers_cache_is_fetched_again_and_not_compute
 
     let computed = |grid: &Grid| {
         let job = grid.submit(["--input", "in.txt", "--wait", "--", "cat", "in.txt"]);
-        grid.deskgrid(["job", "cat", &job, "stdout"])
-            .expect_code(0)
-            .stdout
+        grid.text(["job", "cat", &job, "stdout"])
     };
     assert_eq!(computed(&grid).trim(), "what the user sent");
     damage(&files_of(&grid.state("h1"), b"what the user sent"));
@@ -96,11 +94,7 @@ fn a_result_that_was_damaged_in_a_workers_spool_is_given_up_with_its_reason_and_
     );
     assert_eq!(attempts[1]["state"], "finished", "{attempts}");
     assert_eq!(
-        grid.deskgrid(["job", "cat", &bag, "stdout"])
-            .expect_code(0)
-            .stdout
-            .trim()
-            .len(),
+        grid.text(["job", "cat", &bag, "stdout"]).trim().len(),
         100_000
     );
 }

@@ -75,9 +75,7 @@ fn refused_start(grid: &Grid, more: &[&str]) -> String {
         "--http",
         "none",
     ];
-    let ended = grid
-        .as_user("admin", args.iter().chain(more))
-        .expect_code(1);
+    let ended = grid.admin(args.iter().chain(more)).expect_code(1);
     assert!(ended.stderr.contains("try:"), "{}", ended.stderr);
 
     ended.stderr
@@ -131,12 +129,12 @@ fn a_master_without_its_store_does_not_start_and_workers_return_with_it() {
     fs::rename(&store, &aside).expect("can be moved");
 
     assert!(refused_start(&grid, &[]).contains("the store is missing"));
-    grid.as_user("admin", ["master", "check"]).expect_code(1);
+    grid.admin(["master", "check"]).expect_code(1);
     fs::write(&store, "").expect("can be written");
     assert!(refused_start(&grid, &["--accept-store"]).contains("the store is empty"));
-    grid.as_user("admin", ["master", "check"]).expect_code(1);
+    grid.admin(["master", "check"]).expect_code(1);
     fs::copy(&aside, &store).expect("can be copied");
-    grid.as_user("admin", ["master", "check"]).expect_code(0);
+    grid.admin(["master", "check"]).expect_code(0);
     grid.start_master();
 
     is_back(&grid, "w1");
@@ -173,8 +171,7 @@ fn a_worker_outlives_a_master_that_knows_nobody_and_a_revocation_that_is_taken_b
     let before = fs::read(&store).expect("readable");
     grid.start_master();
     is_back(&grid, "w1");
-    grid.as_user("admin", ["host", "revoke", "w1"])
-        .expect_code(0);
+    grid.admin(["host", "revoke", "w1"]).expect_code(0);
     says(&grid, "w1", "revoked");
     stop(&mut grid);
 
@@ -185,13 +182,13 @@ fn a_worker_outlives_a_master_that_knows_nobody_and_a_revocation_that_is_taken_b
     let told = refused_start(&grid, &[]);
     assert!(told.contains("the store lacks the last"), "{told}");
 
-    let told = grid.as_user("admin", ["master", "check"]).expect_code(1);
+    let told = grid.admin(["master", "check"]).expect_code(1);
     assert!(
         told.stdout.contains("the store lacks the last"),
         "{}",
         told.stdout
     );
-    grid.as_user("admin", ["--output", "json", "master", "check"])
+    grid.admin(["--output", "json", "master", "check"])
         .expect_code(1);
 
     // An admin takes it as it is, once.
@@ -222,7 +219,7 @@ fn a_log_that_is_cut_after_a_kill_is_noticed() {
     grid.worker("w1").start();
     grid.submit(["--array", "1-30", "--wait", "--", "true"]);
     grid.kill_master();
-    grid.as_user("admin", ["master", "check"]).expect_code(0);
+    grid.admin(["master", "check"]).expect_code(0);
 
     let log = home(&grid).join("store.sqlite-wal");
     let bytes = fs::read(&log).expect("a log");
@@ -238,7 +235,7 @@ fn a_log_that_is_cut_after_a_kill_is_noticed() {
             refused_start(&grid, &[]).contains("the store lacks the last"),
             "{what}"
         );
-        let told = grid.as_user("admin", ["master", "check"]).expect_code(1);
+        let told = grid.admin(["master", "check"]).expect_code(1);
         assert!(
             told.stdout.contains("the store lacks the last"),
             "{what}: {}",
@@ -293,10 +290,7 @@ fn a_changed_digit_of_a_stored_output_is_an_error_and_never_shown() {
     );
     assert!(refused_start(&grid, &[]).contains("the store was changed, or damaged"));
 
-    let told = grid
-        .as_user("admin", ["master", "check"])
-        .expect_code(1)
-        .stdout;
+    let told = grid.admin(["master", "check"]).expect_code(1).stdout;
     assert!(
         told.contains("was changed") && told.contains(&format!("task {job}.7")),
         "{told}"
@@ -370,7 +364,7 @@ fn a_master_once_started_in_the_future_locks_nobody_out() {
     grid.wrap("admin", Vec::<String>::new());
     grid.deskgrid(["job", "list"]).expect_code(0);
     eventually("the worker has renewed its certificate", PATIENCE, || {
-        let hosts = grid.as_user("admin", ["--output", "json", "host", "list"]);
+        let hosts = grid.admin(["--output", "json", "host", "list"]);
         (hosts.code == 0 && hosts.json()["hosts"][0]["state"] == "ready").then_some(())
     });
     stop(&mut grid);
@@ -390,12 +384,12 @@ fn a_master_once_started_in_the_future_locks_nobody_out() {
     );
 
     is_back(&grid, "w1");
-    grid.as_user("admin", ["token", "list"]).expect_code(0);
+    grid.admin(["token", "list"]).expect_code(0);
     accepting.terminate();
     eventually("the master ends", PATIENCE, || accepting.ended());
     grid.start_master();
     is_back(&grid, "w1");
-    grid.as_user("admin", ["token", "list"]).expect_code(0);
+    grid.admin(["token", "list"]).expect_code(0);
     grid.submit(["--wait", "--", "true"]);
 }
 
@@ -426,10 +420,7 @@ fn certificates_that_could_not_be_renewed_in_time_are_refused_in_the_configurati
     let grid = Grid::prepared("certificate_life = \"40s\"");
     let config = grid.dir().join("master.toml");
     let ended = grid
-        .as_user(
-            "admin",
-            ["master", "start", "--config", &config.to_string_lossy()],
-        )
+        .admin(["master", "start", "--config", &config.to_string_lossy()])
         .expect_code(2);
     assert!(
         ended.stderr.contains("40s") && ended.stderr.contains("the least is 10m"),
@@ -444,10 +435,7 @@ fn a_reserve_of_which_nothing_is_left_for_results_is_refused_in_the_configuratio
         let grid = Grid::prepared(&format!("reserve_bytes = {bytes}"));
         let config = grid.dir().join("master.toml");
         let ended = grid
-            .as_user(
-                "admin",
-                ["master", "start", "--config", &config.to_string_lossy()],
-            )
+            .admin(["master", "start", "--config", &config.to_string_lossy()])
             .expect_code(2);
         assert!(
             ended.stderr.contains("the least is 33554432"),
@@ -470,13 +458,13 @@ fn the_doctor_tells_of_a_master_without_room_for_new_work_and_of_its_clock() {
             .join("\n")
     };
     let doctor = ["--output", "json", "doctor"];
-    let well = surroundings(grid.as_user("admin", doctor));
+    let well = surroundings(grid.admin(doctor));
     assert!(well.starts_with("\"ok\""), "{well}");
 
     let exbibyte = grid.file("full.toml", "reserve_bytes = 1152921504606846976\n");
     let exbibyte = exbibyte.to_str().expect("UTF-8");
     let full = [&doctor[..], &["--master-config", exbibyte]].concat();
-    let full = surroundings(grid.as_user("admin", full));
+    let full = surroundings(grid.admin(full));
     assert!(
         full.starts_with("\"wrong\"") && full.contains("takes no new work"),
         "{full}"
@@ -484,7 +472,7 @@ fn the_doctor_tells_of_a_master_without_room_for_new_work_and_of_its_clock() {
 
     grid.kill_master();
     grid.wrap("admin", off_by(&grid, -730));
-    let behind = surroundings(grid.as_user("admin", doctor));
+    let behind = surroundings(grid.admin(doctor));
     assert!(
         behind.starts_with("\"wrong\"") && behind.contains("clock"),
         "{behind}"

@@ -172,7 +172,7 @@ fn a_users_token_given_to_a_worker_is_not_used_up() {
     .expect_code(0);
 
     let list = grid
-        .as_user("admin", ["--output", "json", "identity", "list"])
+        .admin(["--output", "json", "identity", "list"])
         .expect_code(0)
         .json();
     let names: Vec<_> = list["identities"]
@@ -363,7 +363,7 @@ fn commands_that_wait_or_only_ask_leave_no_connection_behind() {
     }
 
     let list = grid
-        .as_user("admin", ["--output", "json", "identity", "list"])
+        .admin(["--output", "json", "identity", "list"])
         .expect_code(0)
         .json();
     let user = list["identities"]

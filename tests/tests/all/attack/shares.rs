@@ -111,7 +111,7 @@ fn two_users_who_flood_a_grid_have_equally_many_tasks_done() {
         .json();
     assert_eq!(told["share"]["due"].as_f64(), Some(0.5), "{told}");
     let accounts = grid
-        .as_user("admin", ["--output", "json", "account"])
+        .admin(["--output", "json", "account"])
         .expect_code(0)
         .json();
     let shares = accounts["accounts"].as_array().expect("accounts");

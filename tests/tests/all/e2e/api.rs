@@ -55,7 +55,7 @@ fn the_command_line_and_the_api_say_the_same_byte_for_byte() {
             // A host is heard of between two looks now and then.
             eventually(path, Duration::from_secs(30), || {
                 let words = ["--output", "json"].iter().chain(words);
-                let said = grid.deskgrid(words).expect_code(0).stdout;
+                let said = grid.text(words);
                 let served = way.get(&format!("/api/v1/{path}")).expect(200);
                 (served.text() == said).then_some(())
             });
@@ -404,8 +404,7 @@ fn a_stream_of_events_goes_on_through_a_killed_master_and_a_killed_gateway() {
         .expect("a stream");
     assert!(numbers(&mut stream, &bag, &mut seen), "the job is settled");
 
-    let all = grid.deskgrid(["--output", "quiet", "events", "--past", "--after", "0"]);
-    let all = all.expect_code(0).stdout;
+    let all = grid.text(["--output", "quiet", "events", "--past", "--after", "0"]);
     let end = *seen.last().expect("some");
     let all: Vec<u64> = all.lines().map(|n| n.parse().expect("a number")).collect();
     let all: Vec<u64> = all.into_iter().filter(|number| *number <= end).collect();
@@ -691,11 +690,11 @@ fn a_join_token_does_not_speak_and_one_that_speaks_lets_nobody_join() {
     let unknown = [
         "token", "create", "--http", "--role", "client", "--for", "nobody",
     ];
-    grid.as_user("admin", unknown).expect_code(1);
+    grid.admin(unknown).expect_code(1);
     let too_much = [
         "token", "create", "--http", "--role", "admin", "--for", "user",
     ];
-    let refused = grid.as_user("admin", too_much);
+    let refused = grid.admin(too_much);
     assert!(
         refused.stderr.contains("cannot speak for"),
         "{}",
@@ -709,7 +708,7 @@ fn a_new_token_for_http_comes_with_an_example_that_works() {
     let words = [
         "token", "create", "--http", "--role", "client", "--for", "user",
     ];
-    let made = grid.as_user("admin", words).expect_code(0).stdout;
+    let made = grid.admin(words).expect_code(0).stdout;
     let url = format!("http://{}/api/v1/jobs", grid.http());
     assert!(made.contains(&format!("curl -H @FILE {url} ")), "{made}");
     let token = made.lines().next().expect("the token");

@@ -26,10 +26,7 @@ struct Segment {
 fn exported(grid: &Grid, name: &str) -> Vec<Segment> {
     let dir = grid.dir().join(name);
     let args = ["trace", "export", "--force", "--format", "csv", "--out"].map(Into::into);
-    let done = grid.as_user(
-        "admin",
-        args.into_iter().chain([dir.clone().into_os_string()]),
-    );
+    let done = grid.admin(args.into_iter().chain([dir.clone().into_os_string()]));
 
     if done.code != 0 {
         assert!(done.stderr.contains("nothing is recorded"), "{done:?}");

@@ -40,10 +40,7 @@ fn saved(grid: &Grid, task: &str) -> Value {
 
 /// What the example prints: the steps that it went on from, and the sum.
 fn printed(grid: &Grid, job: &str) -> (Vec<u64>, String) {
-    let text = grid
-        .deskgrid(["job", "cat", job, "stdout"])
-        .expect_code(0)
-        .stdout;
+    let text = grid.text(["job", "cat", job, "stdout"]);
     let line = |begin| {
         text.lines()
             .find_map(|line| line.strip_prefix(begin))
@@ -101,7 +98,7 @@ fn a_task_whose_host_is_killed_twice_resumes_from_its_checkpoint() {
     let expected: f64 = (1..=60).fold(0.0, |sum, n| sum + f64::from(n).powi(-2));
     assert_eq!(sum, format!("{expected:.12}"));
 
-    let told = grid.deskgrid(["task", "info", &task]).expect_code(0).stdout;
+    let told = grid.text(["task", "info", &task]);
     assert!(
         told.contains("started from state") && told.contains("of attempt 2"),
         "{told}"

@@ -288,10 +288,10 @@ fn a_token_is_revoked_after_a_question() {
         return;
     };
     let make = ["token", "create", "--role", "client", "--name", "lab-4"];
-    scene.grid.as_user("admin", make).expect_code(0);
+    scene.grid.admin(make).expect_code(0);
     scene.browse("revokes", &["lab-4"], |grid, _| {
         let list = ["--output", "json", "token", "list"];
-        let listed = grid.as_user("admin", list).expect_code(0).json();
+        let listed = grid.admin(list).expect_code(0).json();
         let all = listed["tokens"].as_array().expect("a list").iter();
         let ours: Vec<_> = all.filter(|token| token["name"] == "lab-4").collect();
         ours[0]["revoked"].to_string()
@@ -366,13 +366,12 @@ fn a_token_lets_a_browser_in_at_the_master_and_a_revoked_one_does_not() {
         .send("POST", "/jobs/1/cancel", Some(b""))
         .expect(403);
 
-    let tokens = grid.as_user("admin", ["--output", "json", "token", "list"]);
+    let tokens = grid.admin(["--output", "json", "token", "list"]);
     let tokens = tokens.expect_code(0).json();
     let last = tokens["tokens"].as_array().expect("a list");
     let number = last.iter().find(|made| made["speaks_for"] == "user");
     let number = number.unwrap_or_else(|| panic!("{tokens}"))["id"].to_string();
-    grid.as_user("admin", ["token", "revoke", &number])
-        .expect_code(0);
+    grid.admin(["token", "revoke", &number]).expect_code(0);
     browser.with("Accept", "text/html").get("/").expect(303);
 }
 

@@ -123,7 +123,7 @@ fn a_bag_that_cannot_be_done_in_time_is_refused_with_an_offer_that_is_accepted_a
     );
     assert_eq!(info["promised_finish"], taken["promised_finish"], "{info}");
 
-    let told = grid.deskgrid(["job", "info", "last"]).expect_code(0).stdout;
+    let told = grid.text(["job", "info", "last"]);
     assert!(
         told.contains("kept: done ") && told.contains("% likely"),
         "{told}"
@@ -150,7 +150,7 @@ fn a_bag_that_cannot_be_done_in_time_is_refused_with_an_offer_that_is_accepted_a
     assert!(told.contains("admin"), "{told}");
 
     let all = grid
-        .as_user("admin", ["account", "--user", "user"])
+        .admin(["account", "--user", "user"])
         .expect_code(0)
         .stdout;
     assert!(
@@ -179,10 +179,9 @@ fn a_date_without_an_offset_is_utc_and_the_answer_says_which_moment_it_is() {
     let refused = grid.deskgrid(asked(date, "1-100000", &noop)).expect_code(5);
     assert!(refused.stderr.contains(&said), "{refused:?}");
 
-    let taken = grid.deskgrid(asked(date, "1-10", &["--noop"]));
-    let taken = taken.expect_code(0).stdout;
+    let taken = grid.text(asked(date, "1-10", &["--noop"]));
     assert!(taken.contains(&said), "{taken}");
-    let help = grid.deskgrid(["submit", "--help"]).expect_code(0).stdout;
+    let help = grid.text(["submit", "--help"]);
     assert!(help.contains("UTC"), "{help}");
 }
 
@@ -223,10 +222,7 @@ fn an_overrunning_task_is_evicted_once_a_waiting_promise_would_be_broken() {
         "{taken}"
     );
 
-    let told = grid
-        .deskgrid(["job", "explain", &long])
-        .expect_code(0)
-        .stdout;
+    let told = grid.text(["job", "explain", &long]);
     let why = format!("killed to make room for job {}", taken["job"]);
     assert!(told.contains(&why), "{told}");
     all_gone(&sleep, Duration::from_secs(30));
@@ -313,20 +309,11 @@ fn a_task_beyond_its_estimate_is_evicted_and_still_meets_its_deadline() {
         "{info}"
     );
 
-    let log = grid
-        .deskgrid(["job", "list", "--joblog", &long])
-        .expect_code(0)
-        .stdout;
-    let explained = grid
-        .deskgrid(["job", "explain", &long])
-        .expect_code(0)
-        .stdout;
-    let task = grid
-        .deskgrid(["task", "info", &format!("{long}.1")])
-        .expect_code(0)
-        .stdout;
+    let log = grid.text(["job", "list", "--joblog", &long]);
+    let explained = grid.text(["job", "explain", &long]);
+    let task = grid.text(["task", "info", &format!("{long}.1")]);
 
-    let shown = grid.deskgrid(["job", "info", &long]).expect_code(0).stdout;
+    let shown = grid.text(["job", "info", &long]);
     for told in [log, explained, task, shown] {
         assert!(
             told.contains(&why) && told.contains("beyond its estimate of 5.0s"),
@@ -371,10 +358,7 @@ fn a_long_task_of_a_new_user_is_on_probation_and_starts_first() {
 
     // Without the one long task it would not take long: it is judged as if none were longer than
     // the median one.
-    let told = grid
-        .deskgrid(ask("10m", &["--dry-run", "--", "true"]))
-        .expect_code(0)
-        .stdout;
+    let told = grid.text(ask("10m", &["--dry-run", "--", "true"]));
     assert!(told.contains("on probation"), "{told}");
     grid.deskgrid(ask("1s", &["--dry-run", "--", "true"]))
         .expect_code(5);
@@ -493,8 +477,7 @@ fn a_deadline_that_nobody_could_promise_is_refused_with_the_reason() {
         why.contains("nothing is known of how long") && why.contains("--estimate"),
         "{why}"
     );
-    grid.as_user("admin", ["host", "drain", "h1"])
-        .expect_code(0);
+    grid.admin(["host", "drain", "h1"]).expect_code(0);
 
     let why = told(&grid, &["--estimate", "1m", "--deadline", "1h"], 5);
     assert!(
@@ -606,16 +589,10 @@ fn a_restart_keeps_the_line_of_accepted_bags_with_the_retried_one_at_its_end() {
 
     grid.deskgrid(["job", "cancel", &first]).expect_code(0);
     let third = bag(&grid);
-    let told = grid
-        .deskgrid(["job", "retry", &first])
-        .expect_code(0)
-        .stdout;
+    let told = grid.text(["job", "retry", &first]);
     assert!(told.contains("its promise is renewed"), "{told}");
 
-    let told = grid
-        .deskgrid(["job", "retry", &first])
-        .expect_code(0)
-        .stdout;
+    let told = grid.text(["job", "retry", &first]);
     assert!(
         !told.contains("promise"),
         "nothing was to be tried again: {told}"

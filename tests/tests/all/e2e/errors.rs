@@ -257,7 +257,7 @@ fn an_unreadable_state_directory_is_not_called_empty() {
 #[test]
 fn the_program_alone_prints_the_shipped_settings() {
     let grid = Grid::prepared("");
-    let print = |words: &[&str]| grid.as_user("admin", words).expect_code(0).stdout;
+    let print = |words: &[&str]| grid.admin(words).expect_code(0).stdout;
     let master = print(&["master", "config"]);
     let worker = print(&["worker", "config"]);
     assert!(master::Config::parse(&master).is_ok_and(|read| read == master::Config::default()));
@@ -273,14 +273,14 @@ fn the_program_alone_prints_the_shipped_settings() {
         let mut words = vec![who.as_ref(), "start".as_ref(), "--config".as_ref()];
         words.push(file.as_os_str());
         let hint = format!("try: deskgrid {who} config prints every setting");
-        fails(grid.as_user("admin", words), 2, &["colour", &hint]);
+        fails(grid.admin(words), 2, &["colour", &hint]);
     }
 }
 
 #[test]
 fn a_store_that_is_elsewhere_is_refused_with_what_to_do_about_it() {
     let grid = Grid::prepared("");
-    let admin = |words: &[&str]| grid.as_user("admin", [&["master"], words].concat());
+    let admin = |words: &[&str]| grid.admin([&["master"], words].concat());
     let nowhere = "postgres://deskgrid@127.0.0.1:1/grid";
     let other = "mysql://deskgrid@127.0.0.1/grid";
 
@@ -348,11 +348,7 @@ fn settings_that_cannot_be_read_are_refused_with_the_cause() {
     let package = [
         "package", "--format", "sh", "--from", dist, "--master", "grid",
     ];
-    fails(
-        grid.as_user("admin", [&package[..], &settings].concat()),
-        2,
-        &cause,
-    );
+    fails(grid.admin([&package[..], &settings].concat()), 2, &cause);
     fails(
         grid.as_user("h1", [&["worker", "start"], &settings[..]].concat()),
         2,
@@ -409,7 +405,7 @@ fn a_file_with_a_secret_that_others_may_read_is_pointed_out_once() {
     set(&token, 0o644);
     assert_eq!(said(&token, &login), 1);
     // All that `token create` prints, with how to use the token below it.
-    let printed = grid.as_user("admin", ["token", "create", "--role", "client"]);
+    let printed = grid.admin(["token", "create", "--role", "client"]);
     std::fs::write(&token, printed.expect_code(0).stdout).expect("a file of the test's own");
     set(&token, 0o600);
     assert_eq!(said(&token, &login), 0);

@@ -32,7 +32,7 @@ fn past(grid: &Grid, after: u64) -> Vec<Value> {
         &after,
         "--results",
     ];
-    events(&grid.deskgrid(args).expect_code(0).stdout)
+    events(&grid.text(args))
 }
 
 /// The events of one kind, of these.
@@ -276,7 +276,7 @@ fn progress_that_a_task_reports_is_shown_and_what_is_none_is_ignored_with_a_word
         of_job["progress"], 0.25,
         "one of two tasks is half done: {of_job}"
     );
-    let text = grid.deskgrid(["task", "info", &task]).expect_code(0).stdout;
+    let text = grid.text(["task", "info", &task]);
     assert!(text.contains("50 % done: half of it"), "{text}");
 
     std::fs::write(&odd, "").expect("a file can be written");

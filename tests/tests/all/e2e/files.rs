@@ -146,12 +146,7 @@ fn outputs_of_a_failed_task_can_be_fetched_and_a_missing_one_is_named() {
         std::fs::read_to_string(into.join("o.txt")).expect("fetched"),
         "partial\n"
     );
-    assert_eq!(
-        grid.deskgrid(["job", "cat", &failed, "stderr"])
-            .expect_code(0)
-            .stdout,
-        "why\n"
-    );
+    assert_eq!(grid.text(["job", "cat", &failed, "stderr"]), "why\n");
 
     assert_eq!(
         super::attempts(&grid, &format!("{failed}.1"))[0]["exit_code"],
@@ -166,8 +161,7 @@ fn outputs_of_a_failed_task_can_be_fetched_and_a_missing_one_is_named() {
         "touch",
         "other.txt",
     ]);
-    let told = grid.deskgrid(["task", "info", &format!("{missing}.1")]);
-    let told = told.expect_code(0).stdout;
+    let told = grid.text(["task", "info", &format!("{missing}.1")]);
     assert!(
         told.contains("the task left `other.txt`, which no --output-file names"),
         "{told}"
@@ -219,7 +213,7 @@ fn what_a_failed_attempt_left_makes_room_for_the_result_of_a_retry_unless_it_was
     );
 
     std::fs::write(into.join("2/o.txt"), "attempt 1\n").expect("it can be written");
-    let told = grid.deskgrid(fetch).expect_code(0).stdout;
+    let told = grid.text(fetch);
     assert!(told.contains("; 4 were replaced"), "{told}");
     for name in ["1/o.txt", "1/log", "2/o.txt", "2/log"] {
         assert_eq!(read(name), "attempt 2\n", "{name}");
@@ -293,10 +287,7 @@ fn tasks_run_in_a_fresh_directory_with_a_clean_environment() {
         "-c",
         "ls -A; env",
     ]);
-    let text = grid
-        .deskgrid(["job", "cat", &job, "stdout", "4"])
-        .expect_code(0)
-        .stdout;
+    let text = grid.text(["job", "cat", &job, "stdout", "4"]);
     let lines: Vec<&str> = text.lines().collect();
 
     for wanted in [
@@ -845,8 +836,7 @@ fn the_only_task_of_a_job_that_was_fetched_while_open_keeps_its_directory_once_i
     grid.deskgrid(["job", "close", &job]).expect_code(0);
 
     let to = into.to_str().expect("UTF-8");
-    let again = grid.deskgrid(["job", "fetch", &job, "--into", to]);
-    let said = again.expect_code(0).stdout;
+    let said = grid.text(["job", "fetch", &job, "--into", to]);
     assert!(said.contains("1 was already there"), "{said}");
     assert!(into.join("1/1").is_file());
     assert!(grid.fetch(&job, "other").join("1").is_file());

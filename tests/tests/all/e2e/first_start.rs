@@ -101,16 +101,13 @@ fn a_refused_token_is_tried_again_until_the_file_has_a_good_one() {
         let turned = grid.as_user("late", ["worker", switch]).expect_code(0);
         assert!(turned.stdout.contains(told), "{turned:?}");
     }
-    let audit = grid.as_user("admin", ["audit"]).expect_code(0).stdout;
+    let audit = grid.admin(["audit"]).expect_code(0).stdout;
     assert!(audit.contains("used up"), "an admin sees it: {audit}");
-    let list = grid
-        .as_user("admin", ["host", "list"])
-        .expect_code(0)
-        .stdout;
+    let list = grid.admin(["host", "list"]).expect_code(0).stdout;
     let told = "joining was refused to 1 within the last hour: deskgrid audit";
     assert!(list.contains(told), "and where the hosts are: {list}");
     let words = ["--output", "json", "host", "list"];
-    let json = grid.as_user("admin", words).expect_code(0).stdout;
+    let json = grid.admin(words).expect_code(0).stdout;
     assert!(json.contains("\"refused_last_hour\":1"), "{json}");
     assert!(
         grid.json(["host", "list"])
@@ -137,7 +134,7 @@ fn tokens_that_are_wrong_expired_or_revoked_are_tried_again_with_a_word_and_a_gr
     let grid = Grid::start();
     let make = |ttl: &str| {
         let words = ["--output", "quiet", "token", "create", "--role", "worker"];
-        let made = grid.as_user("admin", [&words[..], &["--ttl", ttl]].concat());
+        let made = grid.admin([&words[..], &["--ttl", ttl]].concat());
         made.expect_code(0).stdout.trim().to_owned()
     };
     let number = |token: &str| token.split('.').nth(1).expect("a number").to_owned();
@@ -147,7 +144,7 @@ fn tokens_that_are_wrong_expired_or_revoked_are_tried_again_with_a_word_and_a_gr
     let wrong = parts.join(".");
     let revoked = make("1h");
     let revoke = ["token", "revoke", &number(&revoked)];
-    grid.as_user("admin", revoke).expect_code(0);
+    grid.admin(revoke).expect_code(0);
     let expired = make("1ms");
 
     by(&grid, "pc", &wrong);
@@ -165,7 +162,7 @@ fn tokens_that_are_wrong_expired_or_revoked_are_tried_again_with_a_word_and_a_gr
                 .any(|line| line.contains("again_in=") && line.contains(why))
                 .then_some(())
         });
-        let audit = grid.as_user("admin", ["audit"]).expect_code(0).stdout;
+        let audit = grid.admin(["audit"]).expect_code(0).stdout;
         assert!(audit.contains(why), "an admin sees it: {audit}");
     }
 

@@ -121,8 +121,7 @@ fn a_token_works_as_often_as_it_says_and_not_after_it_is_revoked() {
 
     let revoked = grid.token("client");
     let number = revoked.split('.').nth(1).expect("dg1.NUMBER...");
-    grid.as_user("admin", ["token", "revoke", number])
-        .expect_code(0);
+    grid.admin(["token", "revoke", number]).expect_code(0);
     join("third", &revoked).expect_code(6);
 
     let (head, hash) = grid
@@ -139,7 +138,7 @@ fn a_list_of_tokens_says_of_each_that_cannot_be_used_any_more_why() {
     let grid = Grid::start();
     let make = |more: &[&str]| {
         let words = ["token", "create", "--role", "client"];
-        let made = grid.as_user("admin", words.iter().chain(more).copied());
+        let made = grid.admin(words.iter().chain(more).copied());
         made.expect_code(0).stdout
     };
     let used = make(&["--name", "used"]);
@@ -154,10 +153,7 @@ fn a_list_of_tokens_says_of_each_that_cannot_be_used_any_more_why() {
     make(&["--name", "http", "--http", "--for", "user"]);
 
     let state = |name: &str| {
-        let listed = grid
-            .as_user("admin", ["token", "list"])
-            .expect_code(0)
-            .stdout;
+        let listed = grid.admin(["token", "list"]).expect_code(0).stdout;
         let line = listed.lines().find(|line| line.contains(name));
         line.expect("the token is listed").trim().to_owned()
     };
@@ -191,10 +187,7 @@ fn a_pc_that_wants_the_name_of_a_user_gets_another_one_and_is_told_why() {
     let told = join("h2", "pc-2");
     assert!(!told.contains("belongs to another"), "{told}");
 
-    let listed = grid
-        .as_user("admin", ["identity", "list"])
-        .expect_code(0)
-        .stdout;
+    let listed = grid.admin(["identity", "list"]).expect_code(0).stdout;
     let line = |name: &str| listed.lines().find(|line| line.starts_with(name));
     let roles =
         ["user ", "user-2 ", "pc-2 "].map(|name| line(name).map(|line| line.contains("worker")));
@@ -204,18 +197,15 @@ fn a_pc_that_wants_the_name_of_a_user_gets_another_one_and_is_told_why() {
 #[test]
 fn an_unapproved_user_is_told_at_the_login_and_at_each_request() {
     let grid = Grid::start();
-    let token = grid.as_user(
-        "admin",
-        [
-            "--output",
-            "quiet",
-            "token",
-            "create",
-            "--role",
-            "client",
-            "--approve",
-        ],
-    );
+    let token = grid.admin([
+        "--output",
+        "quiet",
+        "token",
+        "create",
+        "--role",
+        "client",
+        "--approve",
+    ]);
     let token = token.expect_code(0).stdout;
     let login = [
         "login",
@@ -231,8 +221,7 @@ fn an_unapproved_user_is_told_at_the_login_and_at_each_request() {
 
     let refused = grid.as_user("carla", ["job", "list"]).expect_code(6);
     assert!(refused.stderr.contains("waits for an admin"), "{refused:?}");
-    grid.as_user("admin", ["identity", "approve", "carla"])
-        .expect_code(0);
+    grid.admin(["identity", "approve", "carla"]).expect_code(0);
     grid.as_user("carla", ["job", "list"]).expect_code(0);
 }
 
@@ -343,8 +332,7 @@ fn revoked_hosts_are_listed_only_with_all() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
     grid.worker("h2").start();
-    grid.as_user("admin", ["host", "revoke", "h2"])
-        .expect_code(0);
+    grid.admin(["host", "revoke", "h2"]).expect_code(0);
 
     let names = |options: &[&str]| -> Vec<String> {
         let asked = ["host", "list"].iter().chain(options).copied();
@@ -357,7 +345,7 @@ fn revoked_hosts_are_listed_only_with_all() {
     assert_eq!(names(&[]), ["h1"]);
     assert_eq!(names(&["--all"]), ["h1", "h2"]);
 
-    let said = grid.deskgrid(["host", "list"]).expect_code(0).stdout;
+    let said = grid.text(["host", "list"]);
     assert!(said.contains("1 host is not expected back"), "{said}");
     assert_eq!(grid.json(["host", "info", "h2"])["gone"], true);
 
@@ -412,21 +400,18 @@ fn a_revoked_host_can_be_forgotten_and_its_attempts_keep_its_name() {
     grid.worker("h1").start();
     let job = grid.submit(["--wait", "--", "true"]);
 
-    let early = grid.as_user("admin", ["host", "forget", "h1"]);
+    let early = grid.admin(["host", "forget", "h1"]);
     let early = early.expect_code(1).stderr;
     assert!(early.contains("host revoke h1"), "{early}");
-    grid.as_user("admin", ["host", "revoke", "h1"])
-        .expect_code(0);
+    grid.admin(["host", "revoke", "h1"]).expect_code(0);
     grid.deskgrid(["host", "forget", "h1"]).expect_code(6);
-    grid.as_user("admin", ["host", "forget", "h1"])
-        .expect_code(0);
+    grid.admin(["host", "forget", "h1"]).expect_code(0);
 
     let unseen = |grid: &Grid| {
         let list = grid.json(["host", "list", "--all"]);
         assert_eq!(list["hosts"], serde_json::json!([]), "{list}");
-        grid.as_user("admin", ["host", "info", "h1"]).expect_code(1);
-        grid.as_user("admin", ["host", "forget", "h1"])
-            .expect_code(1);
+        grid.admin(["host", "info", "h1"]).expect_code(1);
+        grid.admin(["host", "forget", "h1"]).expect_code(1);
 
         let waits = grid.submit(["--", "true"]);
         let why = grid.json(["job", "explain", &waits]);
@@ -439,6 +424,6 @@ fn a_revoked_host_can_be_forgotten_and_its_attempts_keep_its_name() {
     grid.start_master();
     unseen(&grid);
 
-    let audit = grid.as_user("admin", ["audit"]).expect_code(0).stdout;
+    let audit = grid.admin(["audit"]).expect_code(0).stdout;
     assert!(audit.contains("forget"), "{audit}");
 }

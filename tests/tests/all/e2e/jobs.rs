@@ -38,7 +38,7 @@ fn a_failing_task_is_tried_again_as_often_as_it_may_be() {
         (&cause["attempts"], &cause["task"]),
         (&1.into(), &format!("{done}.1").into())
     );
-    let text = grid.deskgrid(["job", "info", &done]).expect_code(0).stdout;
+    let text = grid.text(["job", "info", &done]);
     assert!(
         text.contains("1 attempt that failed, and tried again: "),
         "{text}"
@@ -69,7 +69,7 @@ fn a_task_whose_program_is_not_found_is_told_which_inputs_it_has() {
             (["job", "info", job], "%{TASK_ID}"),
             (["task", "info", &task], "1"),
         ] {
-            let text = grid.deskgrid(shown).expect_code(0).stdout;
+            let text = grid.text(shown);
             let hint = text
                 .lines()
                 .find(|line| line.trim_start().starts_with("hint: "));
@@ -109,7 +109,7 @@ fn job_info_shows_what_the_tasks_run_and_the_settings_that_are_not_usual() {
         "wc in/data.txt",
         "%{TASK_ID}",
     ]);
-    let text = grid.deskgrid(["job", "info", &job]).expect_code(0).stdout;
+    let text = grid.text(["job", "info", &job]);
     let lines = [
         ("command", "sh -c 'wc in/data.txt' %{TASK_ID}"),
         ("files", "in: in/data.txt; out: out-%{TASK_ID}.txt"),
@@ -132,7 +132,7 @@ fn job_info_shows_what_the_tasks_run_and_the_settings_that_are_not_usual() {
     assert_eq!(work["inputs"][0], "in/data.txt");
 
     let plain = grid.submit(["--", "true"]);
-    let text = grid.deskgrid(["job", "info", &plain]).expect_code(0).stdout;
+    let text = grid.text(["job", "info", &plain]);
     assert!(
         text.contains("true") && !text.contains("settings"),
         "{text}"
@@ -145,10 +145,10 @@ fn waiting_for_all_jobs_forgives_those_that_failed_before() {
     grid.worker("h1").start();
     let failed = grid.deskgrid(["submit", "--wait", "--", "sh", "-c", "kill -SEGV $$"]);
     failed.expect_code(3);
-    let why = grid.deskgrid(["task", "info", "1.1"]).expect_code(0).stdout;
+    let why = grid.text(["task", "info", "1.1"]);
     assert!(why.contains("ended by signal 11 (SIGSEGV)"), "{why}");
 
-    let none = grid.deskgrid(["job", "wait", "all"]).expect_code(0).stdout;
+    let none = grid.text(["job", "wait", "all"]);
     assert_eq!(none, "no unfinished jobs\n");
     grid.submit(["--", "true"]);
     grid.deskgrid(["job", "wait", "all", "--timeout", "60s"])
@@ -223,7 +223,7 @@ fn a_dry_run_says_when_the_job_would_be_done_or_what_is_missing_to_know_it() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(1).start();
     let unknown = ["submit", "--dry-run", "--array", "1-9", "--", "true"];
-    let said = grid.deskgrid(unknown).expect_code(0).stdout;
+    let said = grid.text(unknown);
     assert!(
         said.contains("with 9 tasks; no prediction: nothing tells how long a task takes"),
         "{said}"
@@ -242,18 +242,18 @@ fn a_dry_run_says_when_the_job_would_be_done_or_what_is_missing_to_know_it() {
     };
     assert!(dry["job"].is_null() && text("predicted_low") < text("predicted_finish"));
     assert!(text("predicted_finish") < text("predicted_high"), "{dry}");
-    let said = grid.deskgrid(known(&["--dry-run"])).expect_code(0).stdout;
+    let said = grid.text(known(&["--dry-run"]));
     assert!(
         said.contains("; expected to finish in ") && said.contains(" UTC); 80 % likely in "),
         "{said}"
     );
 
     let disclosed = known(&["--dry-run", "--disclose"]);
-    let said = grid.deskgrid(disclosed).expect_code(0).stdout;
+    let said = grid.text(disclosed);
     let whole = said.contains("; expected to finish in ") && said.contains("; its tasks run while");
     assert!(whole, "{said}");
     let held = known(&["--dry-run", "--disclose", "--policy", "INTERACTIVE-FCFS"]);
-    let said = grid.deskgrid(held).expect_code(0).stdout;
+    let said = grid.text(held);
     let whole = said.contains("with 9 tasks; its tasks start once they are requested");
     assert!(whole, "{said}");
 
@@ -264,10 +264,9 @@ fn a_dry_run_says_when_the_job_would_be_done_or_what_is_missing_to_know_it() {
     let reason = "will wait until the hosts suffice: no host qualifies; 1 host: ";
     assert!(nowhere.stderr.contains(reason), "{nowhere:?}");
 
-    grid.as_user("admin", ["host", "drain", "h1"])
-        .expect_code(0);
+    grid.admin(["host", "drain", "h1"]).expect_code(0);
     for words in [known(&["--dry-run"]), unknown.to_vec()] {
-        let said = grid.deskgrid(words).expect_code(0).stdout;
+        let said = grid.text(words);
         let exact = "with 9 tasks; no prediction: no host takes its tasks now\n";
         assert!(said.contains(exact), "{said}");
     }
@@ -279,7 +278,7 @@ fn a_missing_prediction_is_not_laid_to_times_that_earlier_tasks_of_the_program_t
     grid.worker("h1").slots(1).start();
     let dry = |grid: &Grid, more: &[&str]| {
         let words = [&["submit", "--dry-run"][..], more, &["--", "true"]].concat();
-        grid.deskgrid(words).expect_code(0).stdout
+        grid.text(words)
     };
     let predicted = |grid: &Grid, job: &str| {
         let told = grid.deskgrid(["job", "predict", job]);
@@ -363,8 +362,7 @@ fn a_job_can_be_cancelled_retried_and_forgotten() {
 fn a_drained_host_gets_nothing_until_it_is_resumed() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
-    grid.as_user("admin", ["host", "drain", "h1"])
-        .expect_code(0);
+    grid.admin(["host", "drain", "h1"]).expect_code(0);
     let told = grid.deskgrid(["host", "info", "h1"]).stdout;
     let words: Vec<&str> = told.split_whitespace().collect();
     let words = words.join(" ");
@@ -379,8 +377,7 @@ fn a_drained_host_gets_nothing_until_it_is_resumed() {
         explained.stdout.contains("h1") && explained.stdout.contains("drain"),
         "{explained:?}"
     );
-    grid.as_user("admin", ["host", "resume", "h1"])
-        .expect_code(0);
+    grid.admin(["host", "resume", "h1"]).expect_code(0);
     grid.wait("1");
 }
 
@@ -399,9 +396,7 @@ fn a_job_file_says_the_same_as_flags() {
     let id = grid.submit(["--job-file", "job.toml", "--wait"]);
     assert_eq!(job(&grid, &id)["name"], "two");
     assert_eq!(
-        grid.deskgrid(["job", "cat", &id, "stdout", "2"])
-            .expect_code(0)
-            .stdout,
+        grid.text(["job", "cat", &id, "stdout", "2"]),
         "hello{\"b\":1}"
     );
 }
@@ -432,16 +427,14 @@ fn a_list_of_very_many_tasks_is_printed_in_little_memory() {
     let bounded = "ulimit -v 200000; exec \"$0\" \"$@\"";
     grid.wrap("user", ["sh", "-c", bounded]);
     for mode in ["quiet", "cli", "json"] {
-        let list = grid.deskgrid(["--output", mode, "task", "list", &job]);
-        let list = list.expect_code(0).stdout;
+        let list = grid.text(["--output", mode, "task", "list", &job]);
         let tasks = list.matches(&format!("{job}.")).count();
         assert_eq!(tasks, 300_000, "{mode}");
     }
     let log = ["job", "list", "--joblog", &job];
-    let tasks = grid.deskgrid([&["--output", "json"][..], &log].concat());
-    let tasks = tasks.expect_code(0).stdout;
+    let tasks = grid.text([&["--output", "json"][..], &log].concat());
     assert_eq!(tasks.matches(&format!("{job}.")).count(), 300_000);
-    let rows = grid.deskgrid(log).expect_code(0).stdout;
+    let rows = grid.text(log);
     assert_eq!(rows.lines().count(), 1, "nothing was tried yet");
 }
 
@@ -481,10 +474,7 @@ fn a_prediction_has_an_interval_while_the_job_runs_and_none_when_nothing_is_know
         "{nothing}"
     );
 
-    let told = grid
-        .deskgrid(["job", "predict", &unknown])
-        .expect_code(0)
-        .stdout;
+    let told = grid.text(["job", "predict", &unknown]);
     assert!(told.contains("yet: there is no host\n"), "{told}");
     let odd = grid.submit(["--array", "1-999:2", "--", "true"]);
     let told = grid.deskgrid(["job", "predict", &odd]).expect_code(0);
@@ -512,10 +502,7 @@ fn a_prediction_has_an_interval_while_the_job_runs_and_none_when_nothing_is_know
             && text("predicted_finish") <= text("predicted_high")
     );
 
-    let told = grid
-        .deskgrid(["job", "predict", &long])
-        .expect_code(0)
-        .stdout;
+    let told = grid.text(["job", "predict", &long]);
     assert!(told.contains("80 % likely"), "{told}");
     grid.deskgrid(["job", "cancel", &long]).expect_code(0);
 

@@ -41,10 +41,7 @@ fn no_acknowledged_work_is_lost_when_the_master_is_killed_in_a_bag() {
         (&"finished".into(), &60.into())
     );
 
-    let text = grid
-        .deskgrid(["job", "cat", &bag, "stdout"])
-        .expect_code(0)
-        .stdout;
+    let text = grid.text(["job", "cat", &bag, "stdout"]);
     let mut numbers: Vec<u32> = text
         .lines()
         .map(|l| l.trim().parse().expect("a number"))
@@ -96,12 +93,7 @@ fn tasks_of_a_killed_worker_die_with_it_and_finish_elsewhere() {
     all_gone(&format!("sleep {sleep}"), Duration::from_secs(30));
 
     grid.wait(&bag);
-    assert_eq!(
-        grid.deskgrid(["job", "cat", &bag, "stdout"])
-            .expect_code(0)
-            .stdout,
-        "heir\nheir\n"
-    );
+    assert_eq!(grid.text(["job", "cat", &bag, "stdout"]), "heir\nheir\n");
 
     let tries = attempts(&grid, &format!("{bag}.1"));
     assert!(
@@ -148,7 +140,7 @@ fn a_silent_host_is_explained_in_numbers_and_its_tasks_copy_says_why_it_was_made
     let tries = attempts(&grid, &task);
     let why = tries[1]["reason"].as_str().unwrap_or_default();
     assert!(why.contains("of whose host nothing is heard"), "{tries:?}");
-    let shown = grid.deskgrid(["task", "info", &task]).expect_code(0).stdout;
+    let shown = grid.text(["task", "info", &task]);
     assert!(shown.contains("of whose host nothing is heard"), "{shown}");
 }
 

@@ -53,7 +53,7 @@ fn make(grid: &Grid, dist: &Path, name: &str, more: &[&str]) -> (PathBuf, String
     words.extend(["--from", dist.to_str().expect("UTF-8")]);
     words.extend(["--out", made.to_str().expect("UTF-8")]);
     words.extend(more);
-    let told = grid.as_user("admin", words).expect_code(0).stdout;
+    let told = grid.admin(words).expect_code(0).stdout;
     (made, told)
 }
 

@@ -39,7 +39,7 @@ fn a_host_says_what_it_is_and_lends_and_bears_labels_of_its_owner_and_of_admins(
 
     let label = |words: &[&str]| {
         let all = [&["--output", "json", "host", "label", "pc"], words].concat();
-        grid.as_user("admin", all).expect_code(0).json()
+        grid.admin(all).expect_code(0).json()
     };
     let labelled = label(&["fast", "new"]);
     assert_eq!(
@@ -64,14 +64,12 @@ fn a_host_says_what_it_is_and_lends_and_bears_labels_of_its_owner_and_of_admins(
         ("lab3", "its owner has given it"),
     ] {
         let words = ["host", "label", "pc", "--remove", label];
-        let same = grid.as_user("admin", words).expect_code(0);
+        let same = grid.admin(words).expect_code(0);
         assert!(same.stderr.contains(said), "{label}: {same:?}");
     }
 
-    grid.as_user("admin", ["host", "label", "pc", "a b"])
-        .expect_code(2);
-    grid.as_user("admin", ["host", "label", "nobody", "a"])
-        .expect_code(1);
+    grid.admin(["host", "label", "pc", "a b"]).expect_code(2);
+    grid.admin(["host", "label", "nobody", "a"]).expect_code(1);
     grid.deskgrid(["host", "label", "pc", "a"]).expect_code(6);
 }
 
@@ -95,8 +93,7 @@ fn a_task_goes_where_its_label_is_as_soon_as_an_admin_gives_it() {
             .stdout
             .contains("passed over: it does not have the label `lab3`"),
     );
-    grid.as_user("admin", ["host", "label", "pc", "lab3"])
-        .expect_code(0);
+    grid.admin(["host", "label", "pc", "lab3"]).expect_code(0);
     grid.wait("last");
 }
 

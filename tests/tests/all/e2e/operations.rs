@@ -45,16 +45,13 @@ fn a_backup_made_in_the_middle_of_a_bag_goes_on_on_another_machine() {
     let stray = grid.state("admin").join("master/notes: read me");
     fs::write(stray, "of a person").expect("writable");
     let to = grid.dir().join("backup.tar");
-    let backup = grid.as_user(
-        "admin",
-        [
-            "--output",
-            "json",
-            "master",
-            "backup",
-            &to.to_string_lossy(),
-        ],
-    );
+    let backup = grid.admin([
+        "--output",
+        "json",
+        "master",
+        "backup",
+        &to.to_string_lossy(),
+    ]);
     let backup = backup.expect_code(0).json();
     assert_eq!(
         (&backup["content_files"], &backup["content_bytes"]),
@@ -78,10 +75,7 @@ fn a_backup_made_in_the_middle_of_a_bag_goes_on_on_another_machine() {
     both_there(&grid);
     grid.wait(&bag);
 
-    let text = grid
-        .deskgrid(["job", "cat", &bag, "stdout"])
-        .expect_code(0)
-        .stdout;
+    let text = grid.text(["job", "cat", &bag, "stdout"]);
     let mut numbers: Vec<u32> = text
         .lines()
         .map(|l| l.trim().parse().expect("a number"))
@@ -132,7 +126,7 @@ fn the_numbers_that_a_restored_master_skips_hide_no_job_and_are_called_no_events
     };
     let before = submit(&grid, "of before");
     let to = grid.dir().join("backup.tar");
-    grid.as_user("admin", ["master", "backup", &to.to_string_lossy()])
+    grid.admin(["master", "backup", &to.to_string_lossy()])
         .expect_code(0);
     grid.kill_master();
     grid.as_user("elsewhere", ["master", "restore", &to.to_string_lossy()])
@@ -141,7 +135,7 @@ fn the_numbers_that_a_restored_master_skips_hide_no_job_and_are_called_no_events
     grid.start_master();
     assert!(submit(&grid, "of later") > before + 10_000);
 
-    let jobs = grid.deskgrid(["top", "--once"]).expect_code(0).stdout;
+    let jobs = grid.text(["top", "--once"]);
     let shown = |name: &str| jobs.contains(name);
     assert!(shown("of before") && shown("of later"), "{jobs}");
 
@@ -179,9 +173,9 @@ fn a_backup_that_is_a_directory_is_a_master_s_directory_and_damage_is_told_befor
     ]);
 
     let to = grid.state("copy");
-    grid.as_user("admin", ["master", "backup", &to.to_string_lossy()])
+    grid.admin(["master", "backup", &to.to_string_lossy()])
         .expect_code(0);
-    grid.as_user("admin", ["master", "backup", &to.to_string_lossy()])
+    grid.admin(["master", "backup", &to.to_string_lossy()])
         .expect_code(1);
     grid.as_user("copy", ["master", "check"]).expect_code(0);
 

@@ -73,7 +73,7 @@ fn jobs_are_named_by_their_labels_wherever_several_can_be_named() {
 
     let told = |label: &str| {
         let args = ["--output", "json", "events", "--past", "--label", label];
-        let lines = grid.deskgrid(args).expect_code(0).stdout;
+        let lines = grid.text(args);
         let job = |line: &str| serde_json::from_str::<Value>(line).unwrap()["job"].as_u64();
         lines
             .lines()

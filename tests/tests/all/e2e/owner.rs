@@ -200,12 +200,7 @@ fn a_frozen_task_is_copied_to_a_host_that_would_idle() {
     grid.worker("other").start();
     fs::write(switch(&grid, "mine"), "").expect("a file can be written");
     grid.wait("last");
-    assert_eq!(
-        grid.deskgrid(["job", "cat", "last", "stdout"])
-            .expect_code(0)
-            .stdout,
-        "other\n"
-    );
+    assert_eq!(grid.text(["job", "cat", "last", "stdout"]), "other\n");
 
     let tries = attempts(&grid, "1.1");
     assert_eq!(
@@ -329,9 +324,7 @@ fn a_task_that_stays_suspended_is_given_back_with_its_state_and_not_charged() {
     grid.as_user("h1", ["worker", "resume"]).expect_code(0);
     grid.wait("last");
     assert_eq!(
-        grid.deskgrid(["job", "cat", "last", "stdout"])
-            .expect_code(0)
-            .stdout,
+        grid.text(["job", "cat", "last", "stdout"]),
         "on\n",
         "goes on where it was"
     );

@@ -356,7 +356,7 @@ fn a_second_installer_names_the_token_of_the_first_and_how_to_end_it() {
     assert!(!other.contains("earlier"), "of another name: {other}");
 
     let second = make(&[]).expect_code(0).stdout;
-    let listed = grid.as_user("admin", ["--output", "json", "token", "list"]);
+    let listed = grid.admin(["--output", "json", "token", "list"]);
     let listed = listed.expect_code(0).json();
     let tokens = listed["tokens"].as_array().expect("tokens");
     let first = tokens.iter().find(|token| token["uses_left"] == 7);
@@ -367,8 +367,7 @@ fn a_second_installer_names_the_token_of_the_first_and_how_to_end_it() {
         "{second}"
     );
 
-    grid.as_user("admin", ["token", "revoke", &first])
-        .expect_code(0);
+    grid.admin(["token", "revoke", &first]).expect_code(0);
     let third = make(&[]).expect_code(0).stdout;
     assert!(!third.contains(&told), "{third}");
 }
@@ -451,7 +450,7 @@ fn an_installer_that_cannot_be_made_costs_no_token_and_says_why() {
     let nobody = make_as(&grid, "user", "sh", &["--master", "grid:7411"]);
     assert_eq!(nobody.code, 6, "only admins make tokens: {nobody:?}");
 
-    let tokens = grid.as_user("admin", ["token", "list"]).expect_code(0);
+    let tokens = grid.admin(["token", "list"]).expect_code(0);
     assert!(!tokens.stdout.contains("package"), "{tokens:?}");
     assert!(!grid.dir().join("site.sh").exists() && !grid.dir().join("site.sh.new").exists());
 }

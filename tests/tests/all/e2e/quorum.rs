@@ -27,8 +27,7 @@ fn hosts_of_one_owner_cannot_outvote_others_and_open_results_survive_the_master(
         grid.worker(name).start();
     }
     for name in ["h1", "h2"] {
-        grid.as_user("admin", ["host", "owner", name, "ann"])
-            .expect_code(0);
+        grid.admin(["host", "owner", name, "ann"]).expect_code(0);
     }
 
     grid.deskgrid(["host", "owner", "h3", "ann"]).expect_code(6);
@@ -57,10 +56,7 @@ fn hosts_of_one_owner_cannot_outvote_others_and_open_results_survive_the_master(
         (all.len() == 2 && all.iter().all(|attempt| attempt["belief"] == "open")).then_some(())
     });
 
-    let why = grid
-        .deskgrid(["job", "explain", &bag])
-        .expect_code(0)
-        .stdout;
+    let why = grid.text(["job", "explain", &bag]);
     assert!(why.contains("another owner"), "{why}");
     assert_eq!(job(&grid, &bag)["tasks"]["finished"], 0);
 
@@ -68,12 +64,7 @@ fn hosts_of_one_owner_cannot_outvote_others_and_open_results_survive_the_master(
     grid.start_master();
     grid.worker("h4").start();
     grid.wait(&bag);
-    assert_eq!(
-        grid.deskgrid(["job", "cat", &bag, "stdout"])
-            .expect_code(0)
-            .stdout,
-        "right\n"
-    );
+    assert_eq!(grid.text(["job", "cat", &bag, "stdout"]), "right\n");
 
     let beliefs = beliefs(&grid, &task);
     let of = |host: &str| {
@@ -94,9 +85,9 @@ fn hosts_of_one_owner_cannot_outvote_others_and_open_results_survive_the_master(
     );
 
     let list = ["task", "list", &bag];
-    let listed = grid.deskgrid(list).expect_code(0).stdout;
+    let listed = grid.text(list);
     assert!(listed.contains(" h3 "), "its result counts: {listed}");
-    let said = grid.deskgrid(["task", "info", &task]).expect_code(0).stdout;
+    let said = grid.text(["task", "info", &task]);
     assert!(
         said.contains("differs from that of attempt") && said.contains("another result"),
         "{said}"
@@ -237,10 +228,7 @@ fn a_program_of_the_users_decides_which_results_agree() {
         "nobody has said yet whether they agree"
     );
 
-    let why = grid
-        .deskgrid(["job", "explain", &bag])
-        .expect_code(0)
-        .stdout;
+    let why = grid.text(["job", "explain", &bag]);
     assert!(why.contains("deskgrid job judge"), "{why}");
     grid.deskgrid(["job", "judge", &bag, "--", "no-such-program"])
         .expect_code(1);
@@ -273,8 +261,7 @@ fn a_program_of_the_users_decides_which_results_agree() {
 
     let only = ["job", "cancel", &bag, "--tasks", "4"];
     grid.deskgrid(only).expect_code(0);
-    let last = grid.deskgrid(["task", "info", &format!("{bag}.4")]);
-    let told = last.expect_code(0).stdout;
+    let told = grid.text(["task", "info", &format!("{bag}.4")]);
     assert!(
         told.contains("its result was not confirmed") && !told.contains("waits until"),
         "{told}"

@@ -56,7 +56,7 @@ impl ShortLived {
         self.master = Some((stop, running));
 
         let wait = ["master", "wait", "--timeout", "30s"];
-        self.grid.as_user("admin", wait).expect_code(0);
+        self.grid.admin(wait).expect_code(0);
     }
 
     /// Stops the master, and waits until it is gone.

@@ -82,7 +82,7 @@ fn an_impossible_request_is_refused_and_changes_nothing() {
         "{told}"
     );
 
-    let told = grid.deskgrid(["request", &of("2-3")]).expect_code(0).stdout;
+    let told = grid.text(["request", &of("2-3")]);
     assert!(
         told.contains("1 task requested") && told.contains(&format!("job retry {job} --tasks 3")),
         "{told}"
@@ -95,14 +95,14 @@ fn an_impossible_request_is_refused_and_changes_nothing() {
         "{told}"
     );
 
-    let told = grid.deskgrid(["request", &of("1-2")]).expect_code(0).stdout;
+    let told = grid.text(["request", &of("1-2")]);
     assert!(
         told.contains("0 tasks requested") && told.contains("2 had been before"),
         "{told}"
     );
 
     let other = grid.submit(["--noop"]);
-    let told = grid.deskgrid(["request", &other]).expect_code(0).stdout;
+    let told = grid.text(["request", &other]);
     assert!(
         told.contains("was not disclosed") && told.contains("since it was submitted"),
         "{told}"
@@ -201,7 +201,7 @@ fn lists_show_unrequested_tasks_and_only_real_drops_are_reported() {
     grid.deskgrid(["request", &format!("{job}.2")])
         .expect_code(0);
 
-    let list = grid.deskgrid(["task", "list", &job]).expect_code(0).stdout;
+    let list = grid.text(["task", "list", &job]);
     let lines: Vec<Vec<&str>> = list
         .lines()
         .map(|line| line.split_whitespace().collect())
@@ -215,13 +215,7 @@ fn lists_show_unrequested_tasks_and_only_real_drops_are_reported() {
         ("no", "yes"),
         "{list}"
     );
-    assert!(
-        !grid
-            .deskgrid(["task", "list", &plain])
-            .expect_code(0)
-            .stdout
-            .contains("REQUESTED")
-    );
+    assert!(!grid.text(["task", "list", &plain]).contains("REQUESTED"));
 
     let account = &grid.json(["account"])["accounts"][0];
     // Nothing was tried; what was not disclosed was requested when it was submitted.
@@ -231,16 +225,10 @@ fn lists_show_unrequested_tasks_and_only_real_drops_are_reported() {
         "{account}"
     );
 
-    let told = grid
-        .deskgrid(["job", "cancel", "all", "--unrequested"])
-        .expect_code(0)
-        .stdout;
+    let told = grid.text(["job", "cancel", "all", "--unrequested"]);
     assert_eq!(told, format!("job {job}: 1 task cancelled\n"));
 
-    let told = grid
-        .deskgrid(["job", "cancel", "all", "--unrequested"])
-        .expect_code(0)
-        .stdout;
+    let told = grid.text(["job", "cancel", "all", "--unrequested"]);
     assert_eq!(told, "nothing to do\n");
 }
 

@@ -15,20 +15,15 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const EARLY: &str = "[owner]\nhours = [\"mon-thu\"]\n";
 const LATE: &str = "slots = 1\n[owner]\nhours = [\"fri-sun\"]\n";
 
-/// A command of an admin.
-fn admin(grid: &Grid, words: &[&str]) -> Output {
-    grid.as_user("admin", words)
-}
-
 /// `deskgrid host settings`, by an admin.
 fn settings(grid: &Grid, verb: &[&str]) -> Output {
-    admin(grid, &[&["host", "settings"], verb].concat())
+    grid.admin([&["host", "settings"], verb].concat())
 }
 
 /// The settings and the hosts that have them.
 fn shown(grid: &Grid) -> Value {
     let words = ["--output", "json", "host", "settings", "show"];
-    admin(grid, &words).expect_code(0).json()
+    grid.admin(words).expect_code(0).json()
 }
 
 /// The state of the owner's worker.
@@ -119,7 +114,7 @@ fn settings_from_the_master_hold_at_once_while_it_is_away_and_until_they_are_wit
     let told = status(&grid, "h1");
     assert_eq!(told["site"]["settings"], Value::Array(Vec::new()));
 
-    let audit = admin(&grid, &["audit"]).expect_code(0).stdout;
+    let audit = grid.admin(["audit"]).expect_code(0).stdout;
     let stored = audit.lines().filter(|line| line.contains("settings"));
     let done: Vec<&str> = stored
         .filter_map(|line| line.split_whitespace().last())
@@ -150,7 +145,7 @@ fn an_owner_who_takes_no_settings_gets_none_and_the_admin_sees_who_refused() {
 
     // A label that comes later brings the settings of its hosts.
     for host in ["open", "closed"] {
-        admin(&grid, &["host", "label", host, "lab3"]).expect_code(0);
+        grid.admin(["host", "label", host, "lab3"]).expect_code(0);
     }
     assert_eq!(until_standing(&grid, "open", "taken"), Value::Null);
     let why = until_standing(&grid, "closed", "refused");
@@ -171,13 +166,14 @@ fn an_owner_who_takes_no_settings_gets_none_and_the_admin_sees_who_refused() {
     assert_eq!(site["takes"], false);
     assert_eq!(site["settings"], Value::Array(Vec::new()));
     assert_eq!(told["decision"], "run");
-    let audit = admin(&grid, &["audit"]).expect_code(0).stdout;
+    let audit = grid.admin(["audit"]).expect_code(0).stdout;
     assert!(
         audit.contains("takes no settings from the master"),
         "{audit}"
     );
 
-    admin(&grid, &["host", "label", "open", "--remove", "lab3"]).expect_code(0);
+    grid.admin(["host", "label", "open", "--remove", "lab3"])
+        .expect_code(0);
     eventually("its settings go with the label", PATIENCE, || {
         let told = status(&grid, "open");
         (told["site"]["settings"] == Value::Array(Vec::new())).then_some(())

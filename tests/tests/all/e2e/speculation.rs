@@ -77,10 +77,7 @@ fn an_executed_task_is_delivered_at_once_when_requested() {
     );
 
     // The others come one after the other; a request for all of them waits for the last.
-    let told = grid
-        .deskgrid(["request", &job, "--wait"])
-        .expect_code(0)
-        .stdout;
+    let told = grid.text(["request", &job, "--wait"]);
     assert!(
         told.contains("result 2") && told.contains("result 3"),
         "{told}"
@@ -238,10 +235,7 @@ fn a_user_who_thinks_during_execution_waits_less_and_drops_the_rest() {
         },
     );
 
-    let told = grid
-        .deskgrid(["request", &third, "--wait"])
-        .expect_code(0)
-        .stdout;
+    let told = grid.text(["request", &third, "--wait"]);
     assert_eq!(told, "3\n");
 
     let info = grid.json(["task", "info", &third]);
@@ -301,10 +295,7 @@ fn an_evicted_task_is_frozen_on_its_host_without_loss() {
     );
 
     grid.until_it_runs(&format!("{wanted}.1"));
-    let explained = grid
-        .deskgrid(["job", "explain", &idle])
-        .expect_code(0)
-        .stdout;
+    let explained = grid.text(["job", "explain", &idle]);
     assert!(
         explained.contains(&by) && explained.contains("frozen"),
         "{explained}"
@@ -413,9 +404,7 @@ fn a_host_that_cannot_freeze_saves_and_resumes_the_task() {
 
     let all = attempts(&grid, &task);
     let from: u64 = grid
-        .deskgrid(["job", "cat", &idle, "stdout"])
-        .expect_code(0)
-        .stdout
+        .text(["job", "cat", &idle, "stdout"])
         .trim()
         .parse()
         .expect("a number");
@@ -527,10 +516,7 @@ fn unrequested_output_is_bounded_and_evicted_output_runs_again() {
             "disclosed"
         );
 
-        let explained = grid
-            .deskgrid(["job", "explain", &job])
-            .expect_code(0)
-            .stdout;
+        let explained = grid.text(["job", "explain", &job]);
         assert!(
             explained.contains("as much is kept of its user's unrequested output as may be"),
             "{explained}"
@@ -556,10 +542,7 @@ fn unrequested_output_is_bounded_and_evicted_output_runs_again() {
     });
     still(&grid);
 
-    let told = grid
-        .deskgrid(["request", &first, "--wait"])
-        .expect_code(0)
-        .stdout;
+    let told = grid.text(["request", &first, "--wait"]);
     assert!(
         told.len() == 1001 && told.ends_with(&format!("x{index}\n")),
         "{told}"
@@ -572,10 +555,7 @@ fn unrequested_output_is_bounded_and_evicted_output_runs_again() {
         "{all:?}"
     );
 
-    let told = grid
-        .deskgrid(["request", &second, "--wait"])
-        .expect_code(0)
-        .stdout;
+    let told = grid.text(["request", &second, "--wait"]);
     assert_eq!(told.len(), 1001, "{told}");
     assert_eq!(
         attempts(&grid, &second).len(),
@@ -603,10 +583,7 @@ fn unrequested_output_is_bounded_and_evicted_output_runs_again() {
     );
     assert_eq!(grid.json(["job", "info", &other])["state"], "finished");
 
-    let told = grid
-        .deskgrid(["request", &other, "--wait"])
-        .expect_code(0)
-        .stdout;
+    let told = grid.text(["request", &other, "--wait"]);
     assert_eq!((told.len(), attempts(&grid, &one).len()), (2600, 2));
     assert_eq!(grid.json(["job", "info", &other])["state"], "finished");
 }
@@ -656,7 +633,7 @@ fn tasks_in_more_ranges_than_a_message_holds_are_listed_and_awaited_and_not_chan
     let job = grid.submit(["--disclose", "--noop", "--array", every_other]);
     let listed = |tasks: &str| {
         let words = ["task", "list", &job, "--tasks", tasks, "--output", "quiet"];
-        grid.deskgrid(words).expect_code(0).stdout
+        grid.text(words)
     };
     let all = listed(every_other);
     let last = format!("{job}.100001");

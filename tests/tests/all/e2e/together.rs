@@ -53,10 +53,7 @@ fn ranks_start_together_each_on_a_host_of_its_own_and_know_their_numbers() {
         "{waiting}"
     );
 
-    let told = grid
-        .deskgrid(["job", "explain", &solve])
-        .expect_code(0)
-        .stdout;
+    let told = grid.text(["job", "explain", &solve]);
     assert!(told.contains("3 hosts at once"), "{told}");
 
     grid.worker("c").config(EVEN).start();
@@ -69,10 +66,7 @@ fn ranks_start_together_each_on_a_host_of_its_own_and_know_their_numbers() {
         "{done}"
     );
 
-    let text = grid
-        .deskgrid(["job", "cat", &solve, "stdout"])
-        .expect_code(0)
-        .stdout;
+    let text = grid.text(["job", "cat", &solve, "stdout"]);
     let lines: BTreeSet<&str> = text.lines().collect();
     let ranks: BTreeSet<&str> = lines
         .iter()
@@ -90,10 +84,7 @@ fn ranks_start_together_each_on_a_host_of_its_own_and_know_their_numbers() {
     );
     assert_eq!(hosts, BTreeSet::from(["a", "b", "c"]), "{text}");
 
-    let text = grid
-        .deskgrid(["job", "cat", &solve, "stderr"])
-        .expect_code(0)
-        .stdout;
+    let text = grid.text(["job", "cat", &solve, "stderr"]);
     assert_eq!(
         text.lines().collect::<BTreeSet<_>>(),
         BTreeSet::from(["0/3", "1/3", "2/3"])
@@ -128,7 +119,7 @@ fn no_rank_runs_before_the_slowest_is_ready() {
     grid.until("two ranks are ready", &["job", "info", &solve], two_wait);
     assert!(tests::alive_with(&mark).is_empty(), "none of them runs");
 
-    let told = grid.deskgrid(["job", "info", &solve]).expect_code(0).stdout;
+    let told = grid.text(["job", "info", &solve]);
     assert!(
         told.contains("its ranks wait until all of them are ready"),
         "{told}"
@@ -258,10 +249,7 @@ fn a_job_waits_for_more_hosts_because_a_prediction_says_so_and_is_right() {
     assert!(time(&width["chosen"]["finish"]) < hasty, "{taken}");
 
     let number = taken["job"].as_u64().expect("a number").to_string();
-    let told = grid
-        .deskgrid(["job", "info", &number])
-        .expect_code(0)
-        .stdout;
+    let told = grid.text(["job", "info", &number]);
     assert!(
         told.contains("start now on 2 hosts: done") && told.contains("(chosen)"),
         "{told}"
@@ -279,10 +267,7 @@ fn a_job_waits_for_more_hosts_because_a_prediction_says_so_and_is_right() {
         "and was done before it would have been on two: {done}"
     );
 
-    let text = grid
-        .deskgrid(["job", "cat", &number, "stdout"])
-        .expect_code(0)
-        .stdout;
+    let text = grid.text(["job", "cat", &number, "stdout"]);
     assert_eq!(
         text.lines().filter(|line| line.trim() == "3").count(),
         3,

@@ -256,7 +256,7 @@ fn top_needs_a_terminal_and_prints_one_picture_without() {
     ];
     grid.as_user("other", other).expect_code(0);
     grid.submit(["--name", "later", "--wait", "--", "true"]);
-    let jobs = grid.deskgrid(["top", "--once"]).expect_code(0).stdout;
+    let jobs = grid.text(["top", "--once"]);
     let first = jobs.lines().next().unwrap_or_default();
     assert!(first.trim_end().ends_with(" UTC"), "{first}");
     assert!(
@@ -269,7 +269,7 @@ fn top_needs_a_terminal_and_prints_one_picture_without() {
     );
     grid.deskgrid(["job", "forget", "4"]).expect_code(0);
 
-    let jobs = grid.deskgrid(["top", "--once"]).expect_code(0).stdout;
+    let jobs = grid.text(["top", "--once"]);
     assert_eq!(jobs.lines().count(), 40, "{jobs}");
     assert!(!jobs.contains('\u{1b}') && jobs.lines().all(|line| line.chars().count() <= 120));
     for (words, shown) in [
@@ -284,7 +284,7 @@ fn top_needs_a_terminal_and_prints_one_picture_without() {
             ["job 1 submitted by user", "job 1 finished"],
         ),
     ] {
-        let picture = grid.deskgrid(words).expect_code(0).stdout;
+        let picture = grid.text(words);
         assert!(
             shown.iter().all(|word| picture.contains(word)),
             "{words:?}:\n{picture}"

@@ -16,13 +16,9 @@ const MARK: &str = "deskgrid-program-version=";
 /// The flags with which stages follow at once.
 const AT_ONCE: [&str; 4] = ["--settle", "0s", "--settle-tasks", "0"];
 
-fn admin(grid: &Grid, words: &[&str]) -> Output {
-    grid.as_user("admin", words)
-}
-
 /// `deskgrid host update`, by an admin.
 fn update(grid: &Grid, words: &[&str]) -> Output {
-    admin(grid, &[&["host", "update"], words].concat())
+    grid.admin([&["host", "update"], words].concat())
 }
 
 fn start(grid: &Grid, program: &Path, more: &[&str]) -> Output {
@@ -40,10 +36,7 @@ fn key_file(grid: &Grid) -> String {
 
 /// Makes the key, and returns its public half.
 fn make_key(grid: &Grid) -> String {
-    let made = admin(
-        grid,
-        &["--output", "json", "host", "update", "key", &key_file(grid)],
-    );
+    let made = grid.admin(["--output", "json", "host", "update", "key", &key_file(grid)]);
     made.expect_code(0).json()["update_key"]
         .as_str()
         .expect("a key")
@@ -89,7 +82,7 @@ fn runnable(grid: &Grid, name: &str, bytes: &[u8]) -> PathBuf {
 }
 
 fn status(grid: &Grid) -> Value {
-    let shown = admin(grid, &["--output", "json", "host", "update", "status"]);
+    let shown = grid.admin(["--output", "json", "host", "update", "status"]);
     shown.expect_code(0).json()["rollouts"][0].clone()
 }
 
@@ -200,7 +193,7 @@ fn a_signed_program_goes_round_stage_by_stage_while_tasks_go_on_and_outlives_res
     assert!(why.contains("is older than"), "{why}");
     assert_eq!(version_of(&grid, "h2"), version('1'));
 
-    let audit = admin(&grid, &["audit"]).expect_code(0).stdout;
+    let audit = grid.admin(["audit"]).expect_code(0).stdout;
     for part in [
         "update key",
         "goes on to 10 in a hundred hosts",
@@ -384,7 +377,7 @@ fn the_master_refuses_what_its_key_has_not_signed_and_a_program_for_another_plat
         foreign.code != 0 && foreign.stderr.contains("signature is not by the key"),
         "{foreign:?}"
     );
-    let audit = admin(&grid, &["audit"]).expect_code(0).stdout;
+    let audit = grid.admin(["audit"]).expect_code(0).stdout;
     assert!(audit.contains("signature is not by the key"), "{audit}");
 
     let whole = program("deskgrid");

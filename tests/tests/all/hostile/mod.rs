@@ -82,7 +82,7 @@ impl Hostile {
     pub(crate) fn admin<const N: usize>(&self, args: [&str; N]) -> Value {
         let done = self
             .grid
-            .as_user("admin", ["--output", "json"].into_iter().chain(args))
+            .admin(["--output", "json"].into_iter().chain(args))
             .expect_code(0);
         done.json()
     }
