@@ -65,10 +65,30 @@ impl Grid {
     /// # Panics
     /// If that does not work.
     pub fn start() -> Self {
-        Self::with_master(FAST_MASTER)
+        Self::start_with("")
     }
 
-    /// The same, the master with this configuration.
+    /// The same, the master with this configuration beside the short times.
+    ///
+    /// # Panics
+    /// If that does not work.
+    pub fn start_with(more: &str) -> Self {
+        let mut grid = Self::prepared_fast(more);
+        grid.begin();
+        grid
+    }
+
+    /// The same as [`Grid::start`], and a worker `h1` with one slot.
+    ///
+    /// # Panics
+    /// If that does not work.
+    pub fn with_worker() -> Self {
+        let mut grid = Self::start();
+        grid.worker("h1").start();
+        grid
+    }
+
+    /// A grid as [`Grid::start`] makes it, the master with this configuration alone.
     ///
     /// # Panics
     /// If that does not work.

@@ -16,9 +16,7 @@ pub(super) const LONG: Duration = Duration::from_secs(90);
 
 /// A grid whose content lies in this storage.
 pub(super) fn grid(storage: &Storage) -> Grid {
-    let mut grid = Grid::prepared_fast(&storage.settings());
-    grid.begin();
-    grid
+    Grid::start_with(&storage.settings())
 }
 
 /// Removes the files that the master has of its bucket; it must not run.

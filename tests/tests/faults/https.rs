@@ -16,8 +16,7 @@ fn content_goes_to_a_bucket_and_back_by_https_where_the_authority_is_trusted() {
         return;
     };
     let authority = std::env::var("DESKGRID_TEST_S3_CA").expect("tests/s3 names it");
-    let mut grid = Grid::prepared_fast(&format!("{settings}certificates = \"{authority}\"\n"));
-    grid.begin();
+    let mut grid = Grid::start_with(&format!("{settings}certificates = \"{authority}\"\n"));
     worker(&mut grid, "h1", 1).start();
 
     // One in a piece, and one in parts.

@@ -11,8 +11,7 @@ use crate::e2e::attempts;
 
 /// A grid whose worker confines as it does by default; none where this machine has no namespaces.
 fn by_default() -> Option<Grid> {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     let host = grid.json(["host", "info", "h1"]);
     if host["confinement"] == "namespace" {
         return Some(grid);

@@ -35,8 +35,7 @@ fn damage(files: &[PathBuf]) {
 
 #[test]
 fn an_input_that_was_damaged_in_a_workers_cache_is_fetched_again_and_not_computed_on() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     grid.file("in.txt", "what the user sent");
 
     let computed = |grid: &Grid| {
@@ -101,8 +100,7 @@ fn a_result_that_was_damaged_in_a_workers_spool_is_given_up_with_its_reason_and_
 
 #[test]
 fn a_result_that_was_damaged_at_the_master_is_told_of_and_can_be_computed_again() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
 
     let bag = grid.submit([
         "--output-file",

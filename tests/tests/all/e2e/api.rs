@@ -182,8 +182,7 @@ fn a_ticket_lets_one_browser_in_and_the_socket_is_its_users_alone() {
 
 #[test]
 fn a_submission_that_is_sent_twice_with_one_key_is_one_job() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     let gateway = grid.gateway("user");
     let programs = gateway.programs();
     let key = "7f2c1c1e-7f0e-4b6e-9d4e-6d3f3b1d9a10";
@@ -270,8 +269,7 @@ fn a_submission_that_is_sent_twice_with_one_key_is_one_job() {
 
 #[test]
 fn lists_come_in_pages_and_cursors_made_up_are_refused() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     let bag = grid.submit(["--array", "1-25", "--wait", "--", "true"]);
     for _ in 0..4 {
         grid.submit(["--noop"]);
@@ -418,8 +416,7 @@ fn a_stream_of_events_goes_on_through_a_killed_master_and_a_killed_gateway() {
 
 #[test]
 fn users_see_only_their_jobs_and_a_revoked_token_is_out() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     grid.login("eve");
     let job = grid.submit(["--wait", "--", "echo", "secret"]);
     let own = master(&grid, "user", "client");

@@ -138,8 +138,7 @@ fn tasks_are_added_over_http_to_a_job_that_is_open() {
 
 #[test]
 fn a_job_of_several_ranks_is_submitted_over_http() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let mut grid = Grid::with_worker();
     grid.worker("h2").start();
     let gateway = grid.gateway("user");
     let programs = gateway.programs();

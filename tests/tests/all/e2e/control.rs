@@ -123,8 +123,7 @@ fn the_owner_looks_pauses_and_resumes_while_the_master_is_away() {
 
 #[test]
 fn the_status_tells_of_the_masters_silence_before_it_counts_as_its_end() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let mut grid = Grid::with_worker();
     eventually("the worker knows that it has joined", PATIENCE, || {
         (told(&grid, &["status"])["connected"] == true).then_some(())
     });
@@ -145,8 +144,7 @@ fn the_status_tells_of_the_masters_silence_before_it_counts_as_its_end() {
 
 #[test]
 fn a_pause_for_a_while_ends_by_itself() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
 
     let sleep = long_sleep();
     grid.submit(["--", "sleep", &sleep]);
@@ -181,8 +179,7 @@ fn a_pause_for_a_while_ends_by_itself() {
 
 #[test]
 fn a_pause_survives_the_worker_and_can_be_made_without_one() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let mut grid = Grid::with_worker();
     told(&grid, &["pause", "--for", "1h"]);
     grid.kill_worker("h1");
 

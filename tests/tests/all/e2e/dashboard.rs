@@ -470,8 +470,7 @@ fn the_pictures_of_the_documentation_show_a_grid_at_work() {
 
 #[test]
 fn the_page_of_a_task_stays_small_whatever_it_wrote() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     let script = "head -c 65536 /dev/zero | tr '\\0' '<' | tee /dev/stderr";
     let job = grid.submit(["--wait", "--", "sh", "-c", script]);
     let bearer = grid.bearer("user", "client");

@@ -49,8 +49,7 @@ fn a_submission_whose_answer_cannot_be_printed_says_that_it_is_made() {
 
 #[test]
 fn a_reader_that_goes_away_changes_no_exit_code_and_ends_what_would_print_on() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     grid.submit(["--wait", "--array", "1-3", "--", "echo", "said"]);
     for printing in [
         &["job", "list", "--all"][..],
@@ -228,8 +227,7 @@ fn an_unreadable_state_directory_is_not_called_empty() {
     if !rustix::process::geteuid().is_root() {
         return println!("SKIPPED: only root can be somebody else");
     }
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let mut grid = Grid::with_worker();
 
     for who in ["user", "h1"] {
         grid.wrap(who, ["setpriv", "--reuid=65534", "--clear-groups"]);
@@ -447,8 +445,7 @@ fn errors_are_json_for_scripts() {
 
 #[test]
 fn a_program_that_is_not_there_is_said_with_its_name() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     grid.deskgrid(["submit", "--wait", "--", "no-such-program-here"])
         .expect_code(3);
     let reason = super::attempts(&grid, "1.1")[0]["reason"].to_string();
@@ -457,8 +454,7 @@ fn a_program_that_is_not_there_is_said_with_its_name() {
 
 #[test]
 fn who_asks_before_a_task_has_ended_is_told_how_to_watch_it() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     grid.submit(["--", "sleep", "60"]);
 
     let cat = grid
@@ -492,8 +488,7 @@ fn who_asks_before_a_task_has_ended_is_told_how_to_watch_it() {
 
 #[test]
 fn a_job_without_output_is_told_from_one_that_printed() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     grid.submit(["--wait", "--", "true"]);
     grid.submit(["--wait", "--", "echo", "words"]);
 
@@ -523,8 +518,7 @@ fn the_doctor_says_of_a_machine_that_has_joined_nothing_how_to_join() {
 
 #[test]
 fn of_a_list_the_jobs_that_were_submitted_last_can_be_asked_for() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     for _ in 0..3 {
         grid.submit(["--wait", "--", "true"]);
     }

@@ -88,8 +88,7 @@ fn a_follower_sees_each_event_once_though_it_and_the_master_are_killed() {
 
 #[test]
 fn results_of_many_commits_are_read_in_a_few_turns() {
-    let mut grid = Grid::prepared_fast("[limits]\nrequests_per_s = 10\n");
-    grid.begin();
+    let mut grid = Grid::start_with("[limits]\nrequests_per_s = 10\n");
     grid.worker("h1").slots(4).start();
     let bag = grid.submit(["--array", "1-300", "--", "true"]);
     grid.wait(&bag);
@@ -105,8 +104,7 @@ fn results_of_many_commits_are_read_in_a_few_turns() {
 
 #[test]
 fn results_ride_along_with_the_events_of_their_tasks() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     let script = "echo hello; echo text > a.txt; head -c 70000 /dev/zero > b.bin; test $DESKGRID_TASK_ID = 1";
     let short = grid.submit([
         "--array",
@@ -160,8 +158,7 @@ fn results_ride_along_with_the_events_of_their_tasks() {
 
 #[test]
 fn users_are_told_of_their_own_jobs_and_admins_of_all_and_of_hosts() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     grid.login("bob");
     let own = grid.submit(["--wait", "--", "true"]);
     let seen_by = |who: &str, more: &[&str]| {
@@ -199,8 +196,7 @@ fn users_are_told_of_their_own_jobs_and_admins_of_all_and_of_hosts() {
 
 #[test]
 fn whoever_asks_for_events_to_come_or_for_none_that_are_known_is_told() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     let bag = grid.submit(["--wait", "--", "true"]);
     let future = grid.deskgrid(["events", "--after", "99999"]);
     future.expect_code(2);
@@ -220,8 +216,7 @@ fn whoever_asks_for_events_to_come_or_for_none_that_are_known_is_told() {
 
 #[test]
 fn a_suspended_task_is_told_of_with_the_reason_and_so_is_its_going_on() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     let bag = grid.submit(["--", "sleep", "3"]);
     grid.until_it_runs(&format!("{bag}.1"));
     let pause = ["worker", "pause", "--for", "1s"];

@@ -82,8 +82,7 @@ fn hashing_the_source_tree_on_two_workers_equals_hashing_it_locally() {
 
 #[test]
 fn a_large_file_goes_there_and_back_unharmed_and_may_be_standard_input() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
 
     let mut content = vec![0u8; 9_000_001];
     rand::Rng::fill_bytes(&mut rand::rng(), &mut content);
@@ -113,8 +112,7 @@ fn a_large_file_goes_there_and_back_unharmed_and_may_be_standard_input() {
 
 #[test]
 fn outputs_of_a_failed_task_can_be_fetched_and_a_missing_one_is_named() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
 
     let wait = |args: &[&str]| {
         let done = grid
@@ -172,8 +170,7 @@ fn outputs_of_a_failed_task_can_be_fetched_and_a_missing_one_is_named() {
 
 #[test]
 fn what_a_failed_attempt_left_makes_room_for_the_result_of_a_retry_unless_it_was_changed() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     let job = grid.submit([
         "--array",
         "1-2",
@@ -226,8 +223,7 @@ fn what_a_failed_attempt_left_makes_room_for_the_result_of_a_retry_unless_it_was
 
 #[test]
 fn what_was_unpacked_makes_room_in_the_same_way_and_is_fetched_once() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     let words = "mkdir out; echo attempt $0 > out/a:b; ln -s to$0 out/link; [ $0 != 1 ]";
     let output = ["--output-tree", "out"];
     let program = ["--", "sh", "-c", words, "%{ATTEMPT_ID}"];
@@ -273,8 +269,7 @@ fn what_was_unpacked_makes_room_in_the_same_way_and_is_fetched_once() {
 
 #[test]
 fn tasks_run_in_a_fresh_directory_with_a_clean_environment() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
 
     let job = grid.submit([
         "--array",
@@ -308,8 +303,7 @@ fn tasks_run_in_a_fresh_directory_with_a_clean_environment() {
 
 #[test]
 fn words_of_a_task_that_look_like_a_join_token_reach_it_as_they_were() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     let words = ["--join", "x", "--join=y", "--join", "", "--join="];
     let job = grid.submit([&["--wait", "printf", "%s|"][..], &words].concat());
     let printed = grid.deskgrid(["job", "cat", &job, "stdout"]).expect_code(0);
@@ -396,8 +390,7 @@ fn a_task_cannot_change_a_large_input_for_those_after_it() {
 
 #[test]
 fn a_task_with_odd_outputs_finishes_and_says_what_became_of_them() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     let job = grid.submit([
         "--output-file",
         "**",
@@ -441,8 +434,7 @@ fn a_task_with_odd_outputs_finishes_and_says_what_became_of_them() {
 
 #[test]
 fn archives_that_stay_are_told_of_in_one_note_however_many_they_are() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     let script = "ln -s /etc/passwd out";
     let wanted = ["--array", "1-3", "--output-file", "**", "--wait"];
     let job = grid.submit(wanted.into_iter().chain(["--", "sh", "-c", script]));
@@ -467,8 +459,7 @@ fn archives_that_stay_are_told_of_in_one_note_however_many_they_are() {
 
 #[test]
 fn names_that_a_task_gave_its_outputs_do_not_act_on_the_terminal_of_who_fetches_them() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     let words = "mkfifo \"$(printf 'p\\033]0;x\\007\\nerror: p')\"; ln -s nowhere \"$(printf 'l\\033[2J\\nerror: l')\"";
     let job = grid.submit(["--output-file", "**", "--wait", "--", "sh", "-c", words]);
 
@@ -504,8 +495,7 @@ fn names_that_a_task_gave_its_outputs_do_not_act_on_the_terminal_of_who_fetches_
 
 #[test]
 fn the_list_of_fetched_files_has_the_unpacked_ones_under_their_own_names() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     let words = "echo good > good.txt; echo odd > run_12:30.log; ln -s good.txt latest; mkdir empty; \
                  printf x > \"$(printf 'caf\\351\\001')\"";
     let job = grid.submit(["--output-file", "**", "--wait", "--", "sh", "-c", words]);
@@ -538,8 +528,7 @@ fn the_list_of_fetched_files_has_the_unpacked_ones_under_their_own_names() {
 
 #[test]
 fn a_list_on_standard_output_has_it_for_itself() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     let job = grid.submit(["--output-file", "o", "--wait", "--", "touch", "o"]);
     let into = grid.dir().join("back");
     let to = into.to_str().expect("UTF-8");
@@ -567,8 +556,7 @@ fn a_list_on_standard_output_has_it_for_itself() {
 
 #[test]
 fn a_directory_of_thousands_of_files_comes_back_as_it_was() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     let words = "mkdir -p tree/empty tree/d; i=0; while [ $i -lt 3000 ]; do i=$((i + 1)); : > tree/d/file-with-a-long-name-$i; done; \
                  ln -s d tree/link; printf x > tree/run; chmod +x tree/run";
     let job = grid.submit(["--output-tree", "tree", "--wait", "--", "sh", "-c", words]);
@@ -586,8 +574,7 @@ fn a_directory_of_thousands_of_files_comes_back_as_it_was() {
 
 #[test]
 fn directories_go_there_and_come_back_and_a_doubled_percent_sign_is_literal() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     grid.file("data/a.txt", "a");
     grid.file("data/deep/b.txt", "b");
     let words =
@@ -684,8 +671,7 @@ fn fetched_directories_can_sort_by_number_and_a_list_names_the_item_of_each_file
 
 #[test]
 fn the_list_of_fetched_files_takes_the_place_of_no_other_file() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     let words = ["--output-file", "out.txt", "--wait", "--", "sh", "-c"];
     let job = grid.submit([&words[..], &["echo result > out.txt"]].concat());
 
@@ -825,8 +811,7 @@ fn files_of_an_open_job_lie_below_their_task_from_the_first_fetch_on() {
 
 #[test]
 fn the_only_task_of_a_job_that_was_fetched_while_open_keeps_its_directory_once_it_is_closed() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     // A file of that name would meet the directory.
     let words = "echo out > 1";
     let job = grid.submit(["--open", "--output-file", "1", "--", "sh", "-c", words]);
@@ -879,8 +864,7 @@ fn an_item_with_brackets_and_braces_names_its_output() {
 
 #[test]
 fn a_stream_whose_file_has_no_place_is_named_and_costs_a_fetch_nothing_else() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     // What a pattern matches is known only once the task has run.
     let job = grid.submit([
         "--array",
@@ -1006,8 +990,7 @@ fn the_page_on_commands_lists_the_environment_of_a_task() {
         .map(|name| name.trim_matches('`'))
         .collect();
 
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     let job = grid.submit(["--checkpoint", "1m", "--wait", "--", "/usr/bin/env"]);
     let printed = grid.deskgrid(["job", "cat", &job, "stdout"]).expect_code(0);
     let found: BTreeSet<&str> = printed
@@ -1020,8 +1003,7 @@ fn the_page_on_commands_lists_the_environment_of_a_task() {
 
 #[test]
 fn content_that_a_sender_still_collects_stays_beyond_the_grace_of_content_that_nobody_needs() {
-    let mut grid = Grid::prepared_fast("content_grace = \"4s\"\n");
-    grid.begin();
+    let grid = Grid::start_with("content_grace = \"4s\"\n");
     let identity = Identity::load(&grid.state("user").join("client")).expect("the user's");
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)

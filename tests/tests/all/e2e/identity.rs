@@ -34,8 +34,7 @@ pub(super) fn http_get(address: &str, path: &str) -> String {
 
 #[test]
 fn a_workers_certificate_cannot_submit_and_a_clients_cannot_work() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     copy_dir(
         &grid.state("h1").join("worker"),
         &grid.state("imposter").join("client"),
@@ -72,8 +71,7 @@ fn a_workers_certificate_cannot_submit_and_a_clients_cannot_work() {
 
 #[test]
 fn a_client_is_no_admin() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     grid.deskgrid(["token", "create", "--role", "admin"])
         .expect_code(6);
     grid.deskgrid(["token", "list"]).expect_code(6);
@@ -307,8 +305,7 @@ fn a_second_master_on_the_same_directory_is_refused() {
 
 #[test]
 fn health_and_metrics_answer_over_http() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     grid.submit(["--array", "1-3", "--wait", "--", "true"]);
 
     let health = http_get(grid.http(), "/healthz");
@@ -329,8 +326,7 @@ fn health_and_metrics_answer_over_http() {
 
 #[test]
 fn revoked_hosts_are_listed_only_with_all() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let mut grid = Grid::with_worker();
     grid.worker("h2").start();
     grid.admin(["host", "revoke", "h2"]).expect_code(0);
 
@@ -396,8 +392,7 @@ fn a_prompt_for_a_token_that_is_interrupted_leaves_a_terminal_that_shows_what_is
 
 #[test]
 fn a_revoked_host_can_be_forgotten_and_its_attempts_keep_its_name() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let mut grid = Grid::with_worker();
     let job = grid.submit(["--wait", "--", "true"]);
 
     let early = grid.admin(["host", "forget", "h1"]);

@@ -53,8 +53,7 @@ fn a_failing_task_is_tried_again_as_often_as_it_may_be() {
 
 #[test]
 fn a_task_whose_program_is_not_found_is_told_which_inputs_it_has() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     let tool = grid.file("tool.sh", "true");
     let tool = format!("{}:tool-%{{TASK_ID}}.sh", tool.display());
 
@@ -141,8 +140,7 @@ fn job_info_shows_what_the_tasks_run_and_the_settings_that_are_not_usual() {
 
 #[test]
 fn waiting_for_all_jobs_forgives_those_that_failed_before() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     let failed = grid.deskgrid(["submit", "--wait", "--", "sh", "-c", "kill -SEGV $$"]);
     failed.expect_code(3);
     let why = grid.text(["task", "info", "1.1"]);
@@ -160,8 +158,7 @@ fn waiting_for_all_jobs_forgives_those_that_failed_before() {
 
 #[test]
 fn too_many_failures_cancel_the_rest() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     grid.deskgrid([
         "submit",
         "--array",
@@ -360,8 +357,7 @@ fn a_job_can_be_cancelled_retried_and_forgotten() {
 
 #[test]
 fn a_drained_host_gets_nothing_until_it_is_resumed() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     grid.admin(["host", "drain", "h1"]).expect_code(0);
     let told = grid.deskgrid(["host", "info", "h1"]).stdout;
     let words: Vec<&str> = told.split_whitespace().collect();

@@ -56,8 +56,7 @@ fn no_acknowledged_work_is_lost_when_the_master_is_killed_in_a_bag() {
 
 #[test]
 fn workers_compute_on_while_the_master_is_down_and_deliver_afterwards() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let mut grid = Grid::with_worker();
 
     let bag = grid.submit(["--", "sh", "-c", "sleep 1; echo done"]);
     grid.until_it_runs(&format!("{bag}.1"));
@@ -146,8 +145,7 @@ fn a_silent_host_is_explained_in_numbers_and_its_tasks_copy_says_why_it_was_made
 
 #[test]
 fn a_worker_that_is_killed_comes_back_as_the_same_host() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let mut grid = Grid::with_worker();
     grid.kill_worker("h1");
     grid.worker("h1").start();
     assert_eq!(
@@ -161,8 +159,7 @@ fn a_worker_that_is_killed_comes_back_as_the_same_host() {
 
 #[test]
 fn the_counts_of_a_host_and_its_orderly_end_survive_a_killed_master() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let mut grid = Grid::with_worker();
     grid.worker("h2").start();
     grid.submit(["--array", "1-5", "--wait", "--", "true"]);
     let finished = |grid: &Grid| -> u64 {

@@ -159,8 +159,7 @@ fn the_numbers_that_a_restored_master_skips_hide_no_job_and_are_called_no_events
 
 #[test]
 fn a_backup_that_is_a_directory_is_a_master_s_directory_and_damage_is_told_before_it_is_used() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let mut grid = Grid::with_worker();
 
     let bag = grid.submit([
         "--output-file",
@@ -330,8 +329,7 @@ fn walk(dir: &Path) -> Vec<std::path::PathBuf> {
 #[test]
 fn a_master_without_disk_space_for_new_work_warns_at_its_start() {
     // A reserve of an exbibyte, which no disk has.
-    let mut grid = Grid::prepared_fast("reserve_bytes = 1152921504606846976\n");
-    grid.begin();
+    let grid = Grid::start_with("reserve_bytes = 1152921504606846976\n");
     let log = fs::read_to_string(grid.dir().join("master.log")).expect("it says something");
     for words in [
         "takes no new work",

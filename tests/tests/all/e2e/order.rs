@@ -492,8 +492,7 @@ fn an_item_that_no_host_could_be_sent_is_refused_and_the_hosts_go_on() {
 
 #[test]
 fn a_cancelled_open_job_whose_tasks_are_all_done_is_said_to_be_closed() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     let open = grid.submit(["--open", "--", "true"]);
     grid.until("its task is done", &["job", "info", &open], |info| {
         (info["tasks"]["finished"] == 1).then_some(())
@@ -513,8 +512,7 @@ fn a_cancelled_open_job_whose_tasks_are_all_done_is_said_to_be_closed() {
 
 #[test]
 fn the_last_job_that_is_cancelled_is_ones_own_though_a_newer_one_is_shared() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     let open = grid.submit(["--open", "--", "true"]);
     grid.login("bob");
     let newer = ["--output", "quiet", "submit", "--", "true"];

@@ -72,8 +72,7 @@ fn a_paused_host_freezes_its_task_and_goes_on_later() {
 
 #[test]
 fn a_waiting_user_is_told_why_no_host_takes_work() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     fs::write(switch(&grid, "h1"), "").expect("a file can be written");
     grid.until("the pause is seen", &["host", "info", "h1"], |host| {
         (host["state"] == "suspended").then_some(())
@@ -109,8 +108,7 @@ fn heeds_interruption(pid: u32) -> Option<bool> {
 
 #[test]
 fn an_interrupted_wait_says_that_the_job_goes_on() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     grid.submit(["--", "sleep", "60"]);
 
     for command in [["job", "wait", "1"], ["job", "progress", "last"]] {
@@ -169,8 +167,7 @@ fn a_worker_started_as_dedicated_does_not_watch_for_an_owner_first() {
 
 #[test]
 fn a_workers_log_is_in_words_and_shows_no_types_of_the_program() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     fs::write(switch(&grid, "h1"), "").expect("a file can be written");
     grid.until("the pause is seen", &["host", "info", "h1"], |host| {
         (host["state"] == "suspended").then_some(())

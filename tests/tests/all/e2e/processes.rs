@@ -15,8 +15,7 @@ fn stubborn(sleep: &str) -> String {
 
 #[test]
 fn cancelling_kills_the_whole_tree_of_a_task() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     let sleep = long_sleep();
     let bag = grid.submit(["--", "sh", "-c", &stubborn(&sleep)]);
     running(&format!("sleep {sleep}"));
@@ -27,8 +26,7 @@ fn cancelling_kills_the_whole_tree_of_a_task() {
 
 #[test]
 fn a_time_limit_kills_the_whole_tree_of_a_task() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
 
     let sleep = long_sleep();
     let script = format!("echo before; {}", stubborn(&sleep));
@@ -58,8 +56,7 @@ fn a_time_limit_kills_the_whole_tree_of_a_task() {
 
 #[test]
 fn processes_left_by_a_task_are_killed_at_its_end() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     let sleep = long_sleep();
     let bag = grid.submit([
         "--wait",
@@ -74,8 +71,7 @@ fn processes_left_by_a_task_are_killed_at_its_end() {
 
 #[test]
 fn a_flood_on_standard_output_is_bounded_and_the_task_still_ends() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     let bag = grid.submit(["--wait", "--", "sh", "-c", "head -c 200000000 /dev/zero"]);
     assert_eq!(job(&grid, &bag)["state"], "finished");
     let disk: u64 = walkdir::WalkDir::new(grid.dir())
@@ -89,8 +85,7 @@ fn a_flood_on_standard_output_is_bounded_and_the_task_still_ends() {
 
 #[test]
 fn a_worker_that_is_asked_to_end_leaves_nothing_behind() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let mut grid = Grid::with_worker();
     let sleep = long_sleep();
     grid.submit(["--", "sleep", &sleep]);
     running(&format!("sleep {sleep}"));

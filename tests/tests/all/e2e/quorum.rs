@@ -194,8 +194,7 @@ fn a_fetch_of_tasks_that_ended_before_enough_results_agreed_says_that_they_are_u
 
 #[test]
 fn a_program_of_the_users_decides_which_results_agree() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let mut grid = Grid::with_worker();
     grid.worker("h2").start();
 
     let script = "echo $DESKGRID_HOST > who; echo $DESKGRID_TASK_ID";

@@ -111,8 +111,7 @@ fn an_impossible_request_is_refused_and_changes_nothing() {
 
 #[test]
 fn many_results_that_are_there_come_in_a_few_requests() {
-    let mut grid = Grid::prepared_fast("[limits]\nrequests_per_s = 10\n");
-    grid.begin();
+    let mut grid = Grid::start_with("[limits]\nrequests_per_s = 10\n");
     grid.worker("h1").slots(4).start();
 
     let job = grid.submit(["--disclose", "--noop", "--array", "1-300"]);
@@ -133,8 +132,7 @@ fn many_results_that_are_there_come_in_a_few_requests() {
 
 #[test]
 fn a_failed_task_without_its_output_shows_how_to_rerun_it() {
-    let mut grid = Grid::prepared_fast("[limits]\nunrequested_bytes_per_user = 1100\n");
-    grid.begin();
+    let mut grid = Grid::start_with("[limits]\nunrequested_bytes_per_user = 1100\n");
     grid.worker("h1")
         .config("confinement = \"process\"")
         .slots(2)

@@ -73,8 +73,7 @@ fn an_input_of_many_hosts_leaves_the_master_once() {
 
 #[test]
 fn what_a_worker_has_from_before_it_passes_on_after_a_restart() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let mut grid = Grid::with_worker();
     let input = large(&grid, "input", BYTES);
     read_on(&grid, "1", &input);
     grid.kill_worker("h1");
@@ -123,8 +122,7 @@ fn an_owner_who_says_no_passes_nothing_on_and_still_gets_it_from_others() {
 
 #[test]
 fn while_tasks_may_not_run_nothing_is_passed_on() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let mut grid = Grid::with_worker();
     let input = large(&grid, "input", BYTES);
     read_on(&grid, "1", &input);
     let paused = grid.as_user("h1", ["worker", "pause"]);
@@ -145,8 +143,7 @@ fn while_tasks_may_not_run_nothing_is_passed_on() {
 
 #[test]
 fn an_admin_who_says_no_has_every_host_served_by_the_master() {
-    let mut grid = Grid::prepared_fast("peer_transfer = false\n");
-    grid.begin();
+    let mut grid = Grid::start_with("peer_transfer = false\n");
     for name in ["h1", "h2", "h3"] {
         grid.worker(name).start();
     }

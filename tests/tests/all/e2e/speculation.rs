@@ -332,8 +332,7 @@ fn an_evicted_task_is_frozen_on_its_host_without_loss() {
 
 #[test]
 fn a_host_that_cannot_freeze_saves_and_resumes_the_task() {
-    let mut grid = Grid::prepared_fast("frozen_per_slot = 0\n");
-    grid.begin();
+    let mut grid = Grid::start_with("frozen_per_slot = 0\n");
     grid.worker("h1")
         .config("confinement = \"process\"")
         .slots(1)
@@ -461,8 +460,7 @@ fn stopped_attempts_are_in_the_account() {
 #[test]
 #[expect(clippy::too_many_lines, reason = "one story")]
 fn unrequested_output_is_bounded_and_evicted_output_runs_again() {
-    let mut grid = Grid::prepared_fast("[limits]\nunrequested_bytes_per_user = 1100\n");
-    grid.begin();
+    let mut grid = Grid::start_with("[limits]\nunrequested_bytes_per_user = 1100\n");
     grid.worker("h1")
         .config("confinement = \"process\"")
         .slots(2)
@@ -590,8 +588,7 @@ fn unrequested_output_is_bounded_and_evicted_output_runs_again() {
 
 #[test]
 fn a_result_that_cannot_be_read_ends_the_wait_for_it() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     let long = "head -c 2000%{TASK_ID} /dev/zero";
     let job = grid.submit(["--disclose", "--array", "1-2", "--", "sh", "-c", long]);
     grid.until("both are executed", &["task", "list", &job], |list| {

@@ -145,8 +145,7 @@ fn a_tree_is_sent_once_in_a_few_pieces_and_survives_the_worker() {
 
 #[test]
 fn a_job_of_archives_is_a_job_of_trees_and_job_files_can_say_it() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     let env = environment(&grid);
     let archive = grid.dir().join("data.tar.gz");
     let mut tar = std::process::Command::new("tar");
@@ -168,8 +167,7 @@ fn a_job_of_archives_is_a_job_of_trees_and_job_files_can_say_it() {
 
 #[test]
 fn a_tree_that_leads_out_or_cannot_be_had_is_refused_with_a_reason() {
-    let mut grid = Grid::start();
-    grid.worker("h1").start();
+    let grid = Grid::with_worker();
     let env = environment(&grid);
     symlink("/etc/passwd", Path::new(&env).join("out")).expect("a link can be made");
     for dry in [&["--dry-run"][..], &[]] {
