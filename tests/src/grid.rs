@@ -407,6 +407,27 @@ impl Grid {
             .json()
     }
 
+    /// One job as the user sees it.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[track_caller]
+    pub fn job(&self, job: &str) -> Value {
+        self.json(["job", "info", job])
+    }
+
+    /// The attempts of a task as the user sees them.
+    ///
+    /// # Panics
+    /// If there is no such task.
+    #[track_caller]
+    pub fn attempts(&self, task: &str) -> Vec<Value> {
+        self.json(["task", "info", task])["attempts"]
+            .as_array()
+            .expect("a list of attempts")
+            .clone()
+    }
+
     /// Fetches the outputs of a job as the user, into a directory of this name. Gives its path.
     ///
     /// # Panics

@@ -168,7 +168,7 @@ fn while_a_bucket_is_away_results_wait_and_those_without_files_go_on() {
             "{}",
             refused.stderr
         );
-        let seen = grid.json(["job", "info", &waits]);
+        let seen = grid.job(&waits);
         assert_eq!(seen["tasks"]["finished"], 0, "{seen}");
         let why = grid.deskgrid(["job", "explain", &waits]).stdout;
         assert!(why.contains("files wait for the master's storage"), "{why}");

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use tests::{Grid, Started, eventually};
 
 use super::disk::{BTRFS, Disk, XFS};
-use super::ledger::{Ledger, attempts};
+use super::ledger::Ledger;
 use super::{PLAIN, long, seed, worker};
 
 /// A grid whose master's directory lies on the disk; nothing runs yet.
@@ -156,7 +156,7 @@ fn finished_work_of_a_worker_survives_its_power_loss() {
     worker(&mut grid, "h1", 2).start();
     ledger.settle(&grid);
     assert_eq!(
-        attempts(&grid, &format!("{first}.1")).len(),
+        grid.attempts(&format!("{first}.1")).len(),
         1,
         "it was not run again"
     );
@@ -204,7 +204,7 @@ fn a_worker_with_a_full_disk_delivers_and_others_take_the_rest() {
     let needy = grid.submit(needy);
     grid.wait(&needy);
 
-    let seen = grid.json(["job", "info", &needy]);
+    let seen = grid.job(&needy);
     assert_eq!(
         (&seen["tasks"]["finished"], &seen["tasks"]["failed"]),
         (&8.into(), &0.into()),
@@ -257,7 +257,7 @@ fn a_large_input_is_one_on_the_disk_and_each_tasks_own_where_files_can_share_con
             "%{TASK_ID}",
         ]);
         eventually("both have written", Duration::from_secs(120), || {
-            let failed = grid.json(["job", "info", &job])["tasks"]["failed"] != 0;
+            let failed = grid.job(&job)["tasks"]["failed"] != 0;
             assert!(!failed, "{:?}", grid.deskgrid(["job", "info", &job]));
             ["1", "2"]
                 .iter()

@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
-use serde_json::Value;
 use tests::{Grid, Output, Started, alive_with, eventually};
 use uuid::Uuid;
 
@@ -282,12 +281,4 @@ fn check_results(grid: &Grid, bag: &Bag) {
     }
 
     fs::remove_dir_all(into).expect("ours");
-}
-
-/// The attempts of all tasks of a job that are finished: how many there are of each task.
-pub(crate) fn attempts(grid: &Grid, task: &str) -> Vec<Value> {
-    grid.json(["task", "info", task])["attempts"]
-        .as_array()
-        .expect("a list")
-        .clone()
 }

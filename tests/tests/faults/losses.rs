@@ -35,7 +35,7 @@ impl HeldTask {
 
     /// Its result is still to come.
     fn expect_waits(&self, grid: &Grid) {
-        let seen = grid.json(["job", "info", &self.job]);
+        let seen = grid.job(&self.job);
         assert_eq!(seen["tasks"]["finished"], 0, "{seen}");
     }
 

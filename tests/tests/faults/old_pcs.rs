@@ -10,7 +10,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::disk::Disk;
-use super::ledger::attempts;
 use super::{skip, worker};
 use tests::{Grid, eventually};
 
@@ -91,12 +90,12 @@ fn an_old_pc_offers_what_it_has_and_stays_connected_however_slow_its_disk_is() {
     eventually("all are finished", Duration::from_secs(120), || {
         let host = grid.json(["host", "info", "old"]);
         states.insert(host["state"].as_str().expect("a word").to_owned());
-        let tasks = &grid.json(["job", "info", &job])["tasks"];
+        let tasks = &grid.job(&job)["tasks"];
         (tasks["finished"] == 4).then_some(())
     });
 
     for index in 1..=4 {
-        let tried = attempts(&grid, &format!("{job}.{index}"));
+        let tried = grid.attempts(&format!("{job}.{index}"));
         assert_eq!(tried.len(), 1, "task {index}: {tried:?}");
     }
     assert!(

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use tests::{Grid, eventually};
 
-use super::ledger::{Ledger, attempts};
+use super::ledger::Ledger;
 use super::worker;
 
 /// Leases so short that ten of them are seconds.
@@ -30,7 +30,7 @@ fn a_master_that_stands_still_for_ten_leases_takes_nobodys_work_away() {
     ledger.settle(&grid);
     for task in 1..=2 {
         assert_eq!(
-            attempts(&grid, &format!("{job}.{task}")).len(),
+            grid.attempts(&format!("{job}.{task}")).len(),
             1,
             "no lease ran out while nobody counted"
         );
@@ -64,7 +64,7 @@ fn the_work_of_a_worker_that_stands_still_for_ten_leases_is_done_elsewhere_and_c
     ledger.settle(&grid);
 
     for task in 1..=2 {
-        let tries = attempts(&grid, &format!("{job}.{task}"));
+        let tries = grid.attempts(&format!("{job}.{task}"));
         let finished = tries.iter().filter(|a| a["state"] == "finished").count();
         assert!(tries.len() >= 2 && finished >= 1, "{tries:?}");
     }

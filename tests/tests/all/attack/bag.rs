@@ -5,8 +5,6 @@ use std::time::Duration;
 use serde_json::Value;
 use tests::Grid;
 
-use crate::e2e::attempts;
-
 /// A host on which no program is found.
 const BROKEN: &str = "path = \"/nonexistent\"\n";
 
@@ -17,7 +15,7 @@ fn a_host_that_finds_no_program_does_not_eat_a_bag_without_retries() {
     grid.worker("broken").slots(1).config(BROKEN).start();
     let job = grid.submit(["--array", "1-60", "--", "sleep", "0.1"]);
     grid.wait(&job);
-    let info = &grid.json(["job", "info", &job]);
+    let info = &grid.job(&job);
     let attempts = info["attempts"].as_u64().expect("a number");
     assert_eq!(info["state"], Value::from("finished"), "{info}");
     assert!(
@@ -46,7 +44,7 @@ fn a_failed_job_begins_with_its_failures_by_cause_and_host() {
     );
     assert_eq!(first[1], "    lost the licence server", "{info}");
 
-    let info = grid.json(["job", "info", &job]);
+    let info = grid.job(&job);
     assert_eq!(info["failures"][1]["attempts"], 4, "{info}");
     assert_eq!(info["failures"][1]["hosts"][0]["host"], "desk-1", "{info}");
 }
@@ -69,12 +67,9 @@ fn a_program_that_no_host_has_fails_its_job_at_once_and_says_so() {
         ])
         .expect_code(3);
 
-        let reason = attempts(&grid, "1.1")[0]["reason"].to_string();
+        let reason = grid.attempts("1.1")[0]["reason"].to_string();
         assert!(reason.contains("no-such-program-here"), "{reason}");
-        assert_eq!(
-            grid.json(["job", "info", "last"])["attempts"],
-            Value::from(hosts)
-        );
+        assert_eq!(grid.job("last")["attempts"], Value::from(hosts));
     }
 }
 

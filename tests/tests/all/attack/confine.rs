@@ -7,8 +7,6 @@ use std::path::Path;
 
 use tests::Grid;
 
-use crate::e2e::attempts;
-
 /// A grid whose worker confines as it does by default; none where this machine has no namespaces.
 fn by_default() -> Option<Grid> {
     let grid = Grid::with_worker();
@@ -107,7 +105,7 @@ fn why_a_program_could_not_be_started_is_said_as_well_as_without_namespaces() {
         let job = grid.submit(["--retries", "0", "--input", input, "--", program]);
         grid.deskgrid(["job", "wait", &job]).expect_code(3);
 
-        let tried = attempts(&grid, &format!("{job}.1"));
+        let tried = grid.attempts(&format!("{job}.1"));
         assert!(
             tried[0].to_string().contains(reason),
             "{program}: {tried:?}"
@@ -125,7 +123,7 @@ fn a_task_ends_with_the_exit_code_of_its_program() {
     let Some(grid) = by_default() else { return };
     let job = grid.submit(["--", "sh", "-c", "exit 1"]);
     grid.deskgrid(["job", "wait", &job]).expect_code(3);
-    assert_eq!(attempts(&grid, &format!("{job}.1"))[0]["exit_code"], 1);
+    assert_eq!(grid.attempts(&format!("{job}.1"))[0]["exit_code"], 1);
 }
 
 #[test]

@@ -138,7 +138,7 @@ fn a_master_without_its_store_does_not_start_and_workers_return_with_it() {
     grid.start_master();
 
     is_back(&grid, "w1");
-    assert_eq!(grid.json(["job", "info", &job])["tasks"]["finished"], 30);
+    assert_eq!(grid.job(&job)["tasks"]["finished"], 30);
 }
 
 #[test]

@@ -21,19 +21,13 @@ fn bag(grid: &Grid, stuck: &str) -> String {
 }
 
 fn duplicates(grid: &Grid, job: &str) -> u64 {
-    grid.json(["job", "info", job])["duplicates"]
-        .as_u64()
-        .expect("a number")
+    grid.job(job)["duplicates"].as_u64().expect("a number")
 }
 
 fn ends_by_copies(grid: &Grid, stuck: &str, copies: u64) {
     let job = bag(grid, stuck);
     grid.wait(&job);
-    assert!(
-        duplicates(grid, &job) >= copies,
-        "{}",
-        grid.json(["job", "info", &job])
-    );
+    assert!(duplicates(grid, &job) >= copies, "{}", grid.job(&job));
 }
 
 #[test]

@@ -7,8 +7,6 @@ use std::time::Duration;
 use serde_json::Value;
 use tests::{Grid, eventually, program};
 
-use super::attempts;
-
 const STEPS: &str = "60";
 
 /// Submits the example that sums a series, with its state saved every second.
@@ -33,7 +31,7 @@ fn submit(grid: &Grid) -> String {
 /// Waits until the newest attempt of the task has saved a state, and says which attempt that was.
 fn saved(grid: &Grid, task: &str) -> Value {
     eventually("a state is saved", Duration::from_secs(60), || {
-        let last = attempts(grid, task).pop()?;
+        let last = grid.attempts(task).pop()?;
         (last["checkpoint"]["bytes"].as_u64() > Some(0)).then_some(last)
     })
 }
@@ -67,17 +65,17 @@ fn a_task_whose_host_is_killed_twice_resumes_from_its_checkpoint() {
             .as_str()
             .expect("a host")
             .to_owned();
-        let before = attempts(&grid, &task).len();
+        let before = grid.attempts(&task).len();
         grid.kill_worker(&host);
         eventually(
             "another attempt is started",
             Duration::from_secs(60),
-            || (attempts(&grid, &task).len() > before).then_some(()),
+            || (grid.attempts(&task).len() > before).then_some(()),
         );
     }
 
     grid.wait(&job);
-    let tries = attempts(&grid, &task);
+    let tries = grid.attempts(&task);
     assert_eq!(tries.len(), 3, "{tries:?}");
     assert!(tries[0].get("started_from").is_none(), "{tries:?}");
 
@@ -135,7 +133,7 @@ fn a_state_that_was_damaged_is_not_used_and_the_attempt_says_so() {
     grid.wait(&job);
 
     assert_eq!(printed(&grid, &job).0, [0; 0], "it began anew");
-    let tries = attempts(&grid, &task);
+    let tries = grid.attempts(&task);
     let reason = tries[1]["reason"].as_str().expect("a reason");
     assert!(
         reason.contains("from scratch") && tries[1].get("started_from").is_none(),
@@ -157,7 +155,7 @@ fn a_state_beyond_the_bounds_is_refused_with_its_reason_and_the_task_goes_on() {
     );
     let job = grid.submit(["--checkpoint", "1s", "--", "sh", "-c", &script]);
     let problem = eventually("the refusal is on record", Duration::from_secs(60), || {
-        attempts(&grid, &format!("{job}.1")).pop()?["checkpoint_problem"]
+        grid.attempts(&format!("{job}.1")).pop()?["checkpoint_problem"]
             .as_str()
             .map(str::to_owned)
     });

@@ -1,7 +1,6 @@
 //! Levels of confinement from end to end: what a job asks for, who gets it, and what is said where
 //! nobody does.
 
-use super::{attempts, job};
 use tests::Grid;
 
 #[test]
@@ -38,8 +37,8 @@ fn a_job_goes_only_to_hosts_that_offer_its_level_and_explain_names_the_others() 
     );
     grid.worker("open").start();
     grid.wait("last");
-    assert_eq!(attempts(&grid, "2.1")[0]["host"], "open");
-    assert_eq!(job(&grid, "1")["tasks"]["waiting"], 1);
+    assert_eq!(grid.attempts("2.1")[0]["host"], "open");
+    assert_eq!(grid.job("1")["tasks"]["waiting"], 1);
 }
 
 #[test]

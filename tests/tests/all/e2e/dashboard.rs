@@ -172,7 +172,7 @@ fn a_job_is_cancelled_with_the_keyboard_alone_after_a_question() {
         (info["state"] == "running").then_some(())
     });
     scene.browse("cancels", &[&job], |grid, _| {
-        let info = grid.json(["job", "info", &job]);
+        let info = grid.job(&job);
         info["state"].as_str().expect("a state").to_owned()
     });
 }

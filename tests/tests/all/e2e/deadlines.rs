@@ -6,13 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::Value;
 use tests::{Grid, lab, lab_json};
 
-use super::{all_gone, attempts, job, long_sleep};
-
-fn number(value: &Value) -> f64 {
-    value
-        .as_f64()
-        .unwrap_or_else(|| panic!("{value} is not a number"))
-}
+use super::{all_gone, long_sleep, number};
 
 /// A bag of ten tasks that are said to take a minute each, with this deadline.
 fn asked<'a>(deadline: &'a str, array: &'a str, more: &[&'a str]) -> Vec<&'a str> {
@@ -115,7 +109,7 @@ fn a_bag_that_cannot_be_done_in_time_is_refused_with_an_offer_that_is_accepted_a
     );
     assert_eq!(taken["info"]["policy"], "PROMISE", "{taken}");
 
-    let info = job(&grid, "last");
+    let info = grid.job("last");
     assert_eq!(
         (&info["promise"], &info["deadline"]),
         (&Value::from("kept"), deadline),
@@ -302,7 +296,7 @@ fn a_task_beyond_its_estimate_is_evicted_and_still_meets_its_deadline() {
     );
 
     let why = format!("killed to make room for job {}", taken["job"]);
-    let info = job(&grid, &long);
+    let info = grid.job(&long);
     assert_eq!(
         (&info["state"], &info["promise"]),
         (&"failed".into(), &"broken".into()),
@@ -334,7 +328,7 @@ fn a_task_beyond_its_estimate_is_evicted_and_still_meets_its_deadline() {
         "{info}"
     );
 
-    let attempts = attempts(&grid, &format!("{long}.1"));
+    let attempts = grid.attempts(&format!("{long}.1"));
     let states: Vec<&Value> = attempts.iter().map(|attempt| &attempt["state"]).collect();
     assert_eq!(states, ["killed", "finished"], "{attempts:?}");
 }
@@ -371,7 +365,7 @@ fn a_long_task_of_a_new_user_is_on_probation_and_starts_first() {
     );
 
     let started =
-        |task: u32| attempts(&grid, &format!("{}.{task}", taken["job"]))[0]["assigned"].clone();
+        |task: u32| grid.attempts(&format!("{}.{task}", taken["job"]))[0]["assigned"].clone();
 
     let order: Vec<String> = [2, 3, 4, 1]
         .map(|task| started(task).as_str().unwrap_or("never").to_owned())
@@ -599,7 +593,7 @@ fn a_restart_keeps_the_line_of_accepted_bags_with_the_retried_one_at_its_end() {
     );
 
     let promised = |grid: &Grid, id: &str| {
-        job(grid, id)["promise_made"]
+        grid.job(id)["promise_made"]
             .as_str()
             .expect("a promise")
             .to_owned()
@@ -628,7 +622,7 @@ fn a_restart_keeps_the_line_of_accepted_bags_with_the_retried_one_at_its_end() {
 
     let started: Vec<String> = [&second, &third, &first]
         .map(|id| {
-            job(&grid, id)["started"]
+            grid.job(id)["started"]
                 .as_str()
                 .unwrap_or("never")
                 .to_owned()
@@ -637,7 +631,7 @@ fn a_restart_keeps_the_line_of_accepted_bags_with_the_retried_one_at_its_end() {
     assert!(started.is_sorted(), "{started:?}");
 
     let assigned =
-        |task: &u32| attempts(&grid, &format!("{uneven}.{task}"))[0]["assigned"].to_string();
+        |task: &u32| grid.attempts(&format!("{uneven}.{task}"))[0]["assigned"].to_string();
     assert!(
         [5, 6, 4].iter().is_sorted_by_key(assigned),
         "its longest task is the first still"

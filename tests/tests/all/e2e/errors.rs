@@ -43,7 +43,7 @@ fn a_submission_whose_answer_cannot_be_printed_says_that_it_is_made() {
     assert!(told.contains("error: job 1 was submitted, but:"), "{told}");
     let told = full(&["submit", "--into", "1"]);
     assert!(told.contains("were added to job 1, but:"), "{told}");
-    let info = grid.json(["job", "info", "1"]);
+    let info = grid.job("1");
     assert_eq!(info["tasks"]["total"], 2, "{info}");
 }
 
@@ -448,7 +448,7 @@ fn a_program_that_is_not_there_is_said_with_its_name() {
     let grid = Grid::with_worker();
     grid.deskgrid(["submit", "--wait", "--", "no-such-program-here"])
         .expect_code(3);
-    let reason = super::attempts(&grid, "1.1")[0]["reason"].to_string();
+    let reason = grid.attempts("1.1")[0]["reason"].to_string();
     assert!(reason.contains("no-such-program-here"), "{reason}");
 }
 

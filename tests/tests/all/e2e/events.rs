@@ -266,7 +266,7 @@ fn progress_that_a_task_reports_is_shown_and_what_is_none_is_ignored_with_a_word
         words("half of it"),
     );
     assert_eq!(part, 0.5);
-    let of_job = grid.json(["job", "info", &bag]);
+    let of_job = grid.job(&bag);
     assert_eq!(
         of_job["progress"], 0.25,
         "one of two tasks is half done: {of_job}"

@@ -146,10 +146,7 @@ fn outputs_of_a_failed_task_can_be_fetched_and_a_missing_one_is_named() {
     );
     assert_eq!(grid.text(["job", "cat", &failed, "stderr"]), "why\n");
 
-    assert_eq!(
-        super::attempts(&grid, &format!("{failed}.1"))[0]["exit_code"],
-        9
-    );
+    assert_eq!(grid.attempts(&format!("{failed}.1"))[0]["exit_code"], 9);
 
     let missing = wait(&[
         "--output-file",
@@ -164,7 +161,7 @@ fn outputs_of_a_failed_task_can_be_fetched_and_a_missing_one_is_named() {
         told.contains("the task left `other.txt`, which no --output-file names"),
         "{told}"
     );
-    let reason = super::attempts(&grid, &format!("{missing}.1"))[0]["reason"].to_string();
+    let reason = grid.attempts(&format!("{missing}.1"))[0]["reason"].to_string();
     assert!(reason.contains("never.txt"), "{reason}");
 }
 
@@ -401,7 +398,7 @@ fn a_task_with_odd_outputs_finishes_and_says_what_became_of_them() {
         "echo good > good.txt; echo odd > run_12:30.log; ln -s good.txt latest; mkfifo pipe",
     ]);
 
-    let reason = super::attempts(&grid, &format!("{job}.1"))[0]["reason"].to_string();
+    let reason = grid.attempts(&format!("{job}.1"))[0]["reason"].to_string();
     for said in [
         "succeeded",
         "2 of its outputs lie in `deskgrid-apart.tar`",

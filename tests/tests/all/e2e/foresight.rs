@@ -3,16 +3,12 @@
 use serde_json::Value;
 use tests::{Grid, Output, lab, lab_json};
 
+use super::number;
+
 /// The known answers, computed by independent programs.
 fn vectors() -> Value {
     let text = include_str!("../../../../scheduler/tests/vectors/downey.json");
     serde_json::from_str(text).expect("the known answers are JSON")
-}
-
-fn number(value: &Value) -> f64 {
-    value
-        .as_f64()
-        .unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
 /// Compares a field with a known one; nothing is nothing.
@@ -217,8 +213,8 @@ fn a_waiting_job_says_when_it_should_start_and_hosts_when_they_should_be_free() 
     });
 
     let second = grid.submit(["--", "true"]);
-    let waiting = grid.json(["job", "info", &second]);
-    assert!(grid.json(["job", "info", &first])["predicted_start"].is_null());
+    let waiting = grid.job(&second);
+    assert!(grid.job(&first)["predicted_start"].is_null());
 
     let time = |field: &str| {
         waiting[field]
@@ -259,7 +255,7 @@ fn the_makespan_told_on_submission_is_kept_beside_the_actual_one() {
 
     grid.submit(["--estimate", "3s", "--", "sleep", "3"]);
     let second = grid.submit(["--estimate", "1s", "--", "sleep", "1"]);
-    let said = |grid: &Grid| grid.json(["job", "info", &second]);
+    let said = |grid: &Grid| grid.job(&second);
     let told = number(&said(&grid)["predicted_makespan_s"]);
     grid.kill_master();
     grid.start_master();

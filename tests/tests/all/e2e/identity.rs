@@ -87,7 +87,7 @@ fn no_user_sees_or_cancels_the_jobs_of_another() {
     assert!(matches!(denied.code, 1 | 6), "{denied:?}");
     let denied = grid.as_user("other", ["job", "cancel", &bag]);
     assert!(matches!(denied.code, 1 | 6), "{denied:?}");
-    assert_eq!(super::job(&grid, &bag)["state"], "waiting");
+    assert_eq!(grid.job(&bag)["state"], "waiting");
 }
 
 #[test]

@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use tests::{Grid, eventually};
 
-use super::{attempts, job};
-
 #[test]
 fn a_failing_task_is_tried_again_as_often_as_it_may_be() {
     let mut grid = Grid::start();
@@ -19,14 +17,14 @@ fn a_failing_task_is_tried_again_as_often_as_it_may_be() {
     let mark = grid.dir().join("once");
     let flaky = format!("test -e {0} || {{ touch {0}; exit 5; }}", mark.display());
     let done = grid.submit(["--retries", "2", "--wait", "--", "sh", "-c", &flaky]);
-    let tries = attempts(&grid, &format!("{done}.1"));
+    let tries = grid.attempts(&format!("{done}.1"));
     assert_eq!(
         (tries.len(), &tries[0]["state"], &tries[0]["exit_code"]),
         (2, &"failed".into(), &5.into()),
         "{tries:?}"
     );
     assert_eq!(tries[1]["state"], "finished");
-    let info = grid.json(["job", "info", &done]);
+    let info = grid.job(&done);
     let [cause] = &info["failures"].as_array().expect("causes")[..] else {
         panic!("one cause: {info}");
     };
@@ -48,7 +46,7 @@ fn a_failing_task_is_tried_again_as_often_as_it_may_be() {
         .deskgrid(["submit", "--retries", "2", "--wait", "--", "false"])
         .expect_code(3);
     assert!(!hopeless.stdout.is_empty());
-    assert_eq!(attempts(&grid, "2.1").len(), 3);
+    assert_eq!(grid.attempts("2.1").len(), 3);
 }
 
 #[test]
@@ -121,7 +119,7 @@ fn job_info_shows_what_the_tasks_run_and_the_settings_that_are_not_usual() {
         };
         assert!(text.lines().any(shown), "{name} {value} in\n{text}");
     }
-    let work = &grid.json(["job", "info", &job])["work"];
+    let work = &grid.job(&job)["work"];
     assert_eq!(work["command"][3], "%{TASK_ID}");
     assert_eq!(
         (&work["retries"], &work["timeout_s"]),
@@ -171,7 +169,7 @@ fn too_many_failures_cancel_the_rest() {
     ])
     .expect_code(3);
 
-    let tasks = &job(&grid, "last")["tasks"];
+    let tasks = &grid.job("last")["tasks"];
     assert_eq!(tasks["total"], 50);
     assert!(
         tasks["failed"].as_u64() >= Some(3) && tasks["failed"].as_u64() < Some(20),
@@ -282,7 +280,7 @@ fn a_missing_prediction_is_not_laid_to_times_that_earlier_tasks_of_the_program_t
         told.expect_code(0).stdout
     };
     let known = grid.submit(["--array", "1-6", "--wait", "--", "true"]);
-    assert_eq!(job(&grid, &known)["tasks"]["finished"], 6);
+    assert_eq!(grid.job(&known)["tasks"]["finished"], 6);
     let said = dry(&grid, &[]);
     assert!(said.contains("expected to finish"), "{said}");
 
@@ -340,17 +338,17 @@ fn a_job_can_be_cancelled_retried_and_forgotten() {
     grid.deskgrid(["job", "forget", "1"]).expect_code(1);
     grid.deskgrid(["job", "cancel", "1", "--tasks", "3-4"])
         .expect_code(0);
-    assert_eq!(job(&grid, "1")["tasks"]["cancelled"], 2);
-    let user = job(&grid, "1")["user"].as_str().unwrap().to_owned();
+    assert_eq!(grid.job("1")["tasks"]["cancelled"], 2);
+    let user = grid.job("1")["user"].as_str().unwrap().to_owned();
     let why = &grid.json(["task", "info", "1.3"])["reason"];
     assert_eq!(*why, format!("cancelled at {user}'s request"));
     grid.worker("h1").start();
     grid.deskgrid(["job", "wait", "1"]);
 
-    assert_eq!(job(&grid, "1")["state"], "cancelled");
+    assert_eq!(grid.job("1")["state"], "cancelled");
     grid.deskgrid(["job", "retry", "1"]).expect_code(0);
     grid.deskgrid(["job", "wait", "1"]).expect_code(0);
-    assert_eq!(job(&grid, "1")["tasks"]["finished"], 4);
+    assert_eq!(grid.job("1")["tasks"]["finished"], 4);
     grid.deskgrid(["job", "forget", "1"]).expect_code(0);
     grid.deskgrid(["job", "info", "1"]).expect_code(1);
 }
@@ -390,7 +388,7 @@ fn a_job_file_says_the_same_as_flags() {
     );
 
     let id = grid.submit(["--job-file", "job.toml", "--wait"]);
-    assert_eq!(job(&grid, &id)["name"], "two");
+    assert_eq!(grid.job(&id)["name"], "two");
     assert_eq!(
         grid.text(["job", "cat", &id, "stdout", "2"]),
         "hello{\"b\":1}"
@@ -403,9 +401,9 @@ fn a_million_tasks_are_submitted_and_cancelled_at_once() {
     let start = std::time::Instant::now();
     let answer = grid.json(["submit", "--noop", "--array", "1-1000000"]);
     assert_eq!(answer["tasks"], 1_000_000);
-    assert_eq!(job(&grid, "1")["tasks"]["waiting"], 1_000_000);
+    assert_eq!(grid.job("1")["tasks"]["waiting"], 1_000_000);
     grid.deskgrid(["job", "cancel", "1"]).expect_code(0);
-    assert_eq!(job(&grid, "1")["tasks"]["cancelled"], 1_000_000);
+    assert_eq!(grid.job("1")["tasks"]["cancelled"], 1_000_000);
     assert!(
         start.elapsed() < Duration::from_secs(20),
         "{:?}",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tests::Grid;
 
-use super::{all_gone, attempts, job, long_sleep, running};
+use super::{all_gone, long_sleep, running};
 
 /// A bag of short tasks of which each prints its number.
 const COUNT: [&str; 6] = [
@@ -30,12 +30,12 @@ fn no_acknowledged_work_is_lost_when_the_master_is_killed_in_a_bag() {
     grid.kill_master();
     grid.start_master();
     assert!(
-        job(&grid, &bag)["tasks"]["finished"].as_u64() >= Some(before),
+        grid.job(&bag)["tasks"]["finished"].as_u64() >= Some(before),
         "acknowledged results are still there"
     );
     waiting.finish().expect_code(0);
 
-    let finished = job(&grid, &bag);
+    let finished = grid.job(&bag);
     assert_eq!(
         (&finished["state"], &finished["tasks"]["finished"]),
         (&"finished".into(), &60.into())
@@ -66,7 +66,7 @@ fn workers_compute_on_while_the_master_is_down_and_deliver_afterwards() {
     grid.wait(&bag);
 
     assert_eq!(
-        attempts(&grid, &format!("{bag}.1")).len(),
+        grid.attempts(&format!("{bag}.1")).len(),
         1,
         "it was not run again"
     );
@@ -94,7 +94,7 @@ fn tasks_of_a_killed_worker_die_with_it_and_finish_elsewhere() {
     grid.wait(&bag);
     assert_eq!(grid.text(["job", "cat", &bag, "stdout"]), "heir\nheir\n");
 
-    let tries = attempts(&grid, &format!("{bag}.1"));
+    let tries = grid.attempts(&format!("{bag}.1"));
     assert!(
         tries.len() >= 2 && tries[0]["host"] == "doomed" && tries[0]["state"] != "finished",
         "{tries:?}"
@@ -136,7 +136,7 @@ fn a_silent_host_is_explained_in_numbers_and_its_tasks_copy_says_why_it_was_made
 
     grid.worker("h2").dedicated().start();
     grid.wait(&bag);
-    let tries = attempts(&grid, &task);
+    let tries = grid.attempts(&task);
     let why = tries[1]["reason"].as_str().unwrap_or_default();
     assert!(why.contains("of whose host nothing is heard"), "{tries:?}");
     let shown = grid.text(["task", "info", &task]);

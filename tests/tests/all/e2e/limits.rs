@@ -4,13 +4,7 @@
 use serde_json::Value;
 use tests::{Grid, Output};
 
-use super::{attempts, job};
-
-fn number(value: &Value) -> f64 {
-    value
-        .as_f64()
-        .unwrap_or_else(|| panic!("{value} is not a number"))
-}
+use super::number;
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "one story")]
@@ -122,7 +116,7 @@ fn a_bag_with_a_deadline_runs_with_limits_that_earlier_runs_taught() {
     assert_eq!(taken["info"]["policy"], "PROMISE:limits=learned", "{taken}");
 
     let id = taken["job"].to_string();
-    let slow = attempts(&grid, &format!("{id}.3"));
+    let slow = grid.attempts(&format!("{id}.3"));
     let killed = &slow[0];
     let last = slow.last().expect("attempts");
     let says = |attempt: &Value, what: &str| {
@@ -143,7 +137,7 @@ fn a_bag_with_a_deadline_runs_with_limits_that_earlier_runs_taught() {
     );
     assert!(says(last, "next limit"), "{slow:?}");
     assert_eq!(
-        job(&grid, &id)["limits"]["runs"],
+        grid.job(&id)["limits"]["runs"],
         12,
         "as it was told when the job was taken"
     );

@@ -54,7 +54,7 @@ mod windows;
 use std::time::Duration;
 
 use serde_json::Value;
-use tests::{Grid, alive_with, eventually};
+use tests::{alive_with, eventually};
 
 /// A duration for `sleep` that no other process on this machine sleeps, so that it can be found by
 /// it.
@@ -83,17 +83,10 @@ fn running(mark: &str) {
     );
 }
 
-/// One job as the user sees it.
+/// Returns a number of a JSON answer.
 #[track_caller]
-fn job(grid: &Grid, job: &str) -> Value {
-    grid.json(["job", "info", job])
-}
-
-/// The attempts of a task as the user sees them.
-#[track_caller]
-pub(crate) fn attempts(grid: &Grid, task: &str) -> Vec<Value> {
-    grid.json(["task", "info", task])["attempts"]
-        .as_array()
-        .expect("a list of attempts")
-        .clone()
+fn number(value: &Value) -> f64 {
+    value
+        .as_f64()
+        .unwrap_or_else(|| panic!("{value} is not a number"))
 }

@@ -3,7 +3,6 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use super::job;
 use serde_json::Value;
 use tests::Grid;
 
@@ -158,7 +157,7 @@ fn memory_and_processors_are_counted_and_given_to_the_task() {
     );
     grid.submit(["--", "true"]);
     grid.wait("last");
-    assert_eq!(job(&grid, "1")["tasks"]["running"], 3);
+    assert_eq!(grid.job("1")["tasks"]["running"], 3);
     grid.deskgrid(["job", "cancel", "1"]).expect_code(0);
 
     grid.submit([
@@ -331,6 +330,6 @@ fn four_small_tasks_stand_still_for_a_large_one_and_go_on_after_it() {
     for job in [&large, &small] {
         grid.wait(job);
     }
-    let small = grid.json(["job", "info", &small]);
+    let small = grid.job(&small);
     assert_eq!(small["attempts"], 4, "each went on where it was: {small}");
 }

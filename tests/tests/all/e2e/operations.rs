@@ -8,8 +8,6 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tests::{Grid, Started, eventually};
 
-use super::{attempts, job};
-
 /// A bag of short tasks of which each prints its number.
 const COUNT: [&str; 6] = [
     "--array",
@@ -101,7 +99,7 @@ fn a_backup_made_in_the_middle_of_a_bag_goes_on_on_another_machine() {
         next.parse::<u32>().expect("a number") > late.parse().expect("a number"),
         "{late} is not given out again"
     );
-    assert_eq!(attempts(&grid, &format!("{next}.1")).len(), 1);
+    assert_eq!(grid.attempts(&format!("{next}.1")).len(), 1);
 
     let used = grid.as_user(
         "stranger",
@@ -238,7 +236,7 @@ fn a_backup_that_is_a_directory_is_a_master_s_directory_and_damage_is_told_befor
     eventually("the worker is back", Duration::from_secs(30), || {
         (grid.json(["host", "list"])["hosts"][0]["state"] == "ready").then_some(())
     });
-    assert_eq!(job(&grid, &bag)["state"], "finished");
+    assert_eq!(grid.job(&bag)["state"], "finished");
     grid.submit(["--wait", "--", "true"]);
 }
 

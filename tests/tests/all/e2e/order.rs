@@ -3,8 +3,6 @@
 use serde_json::Value;
 use tests::{Grid, Output};
 
-use super::job;
-
 /// A request id that a test chooses.
 const REQUEST: &str = "0b9c2e4e-5a0a-4f0c-9a55-3f1f6b1c2d3e";
 
@@ -51,10 +49,7 @@ fn jobs_are_named_by_their_labels_wherever_several_can_be_named() {
     ]);
     let other = grid.submit(["--label", "b", "--", "sh", "-c", &waits]);
     assert_eq!((&held[..], &both[..], &other[..]), ("1", "2", "3"));
-    assert_eq!(
-        job(&grid, "2")["labels"],
-        serde_json::json!(["b", "sweep7"])
-    );
+    assert_eq!(grid.job("2")["labels"], serde_json::json!(["b", "sweep7"]));
 
     let listed = |more: &[&str]| numbers(&grid.json([&["job", "list"][..], more].concat()));
     assert_eq!(listed(&["--label", "sweep7"]), [1, 2]);
@@ -139,7 +134,7 @@ fn a_job_waits_for_another_over_a_kill_of_the_master_and_says_so() {
 
     let waits = format!("waits for job {first}, of which 2 tasks are left");
     let look = |grid: &Grid| {
-        let view = job(grid, &second);
+        let view = grid.job(&second);
         assert_eq!(view["state"], "waiting");
         let before = serde_json::json!([{"job": 1, "how": "ok", "left": 2}]);
         assert_eq!(view["after"], before);
@@ -156,12 +151,12 @@ fn a_job_waits_for_another_over_a_kill_of_the_master_and_says_so() {
     grid.file("gate", "");
     grid.wait(&third);
     let at = |job_id: &str, what: &str| {
-        let view = job(&grid, job_id);
+        let view = grid.job(job_id);
         view[what].as_str().expect("a time").to_owned()
     };
     assert!(at(&first, "finished") <= at(&second, "started"));
     assert!(at(&second, "finished") <= at(&third, "started"));
-    assert_eq!(job(&grid, &second)["after"][0]["left"], Value::Null);
+    assert_eq!(grid.job(&second)["after"][0]["left"], Value::Null);
 }
 
 #[test]
@@ -176,7 +171,7 @@ fn a_job_after_one_that_fails_is_cancelled_and_says_why_and_can_be_retried_with_
     grid.file("gate", "");
     grid.wait(&anyway);
 
-    let view = job(&grid, &second);
+    let view = grid.job(&second);
     assert_eq!(view["state"], "cancelled");
     let why = format!("it was to start after job {first}, which did not succeed");
     assert_eq!(view["reason"], why);
@@ -191,10 +186,10 @@ fn a_job_after_one_that_fails_is_cancelled_and_says_why_and_can_be_retried_with_
     grid.file("mended", "");
     grid.deskgrid(["job", "retry", &first]).expect_code(0);
     grid.deskgrid(["job", "retry", &second]).expect_code(0);
-    assert_eq!(job(&grid, &second)["after"][0]["left"], 1);
+    assert_eq!(grid.job(&second)["after"][0]["left"], 1);
     grid.kill_master();
     grid.start_master();
-    assert_eq!(job(&grid, &second)["after"][0]["left"], 1);
+    assert_eq!(grid.job(&second)["after"][0]["left"], 1);
     grid.file("gate", "");
     grid.wait(&second);
     let printed = grid.deskgrid(["job", "cat", &second, "stdout"]).stdout;
@@ -352,7 +347,7 @@ fn an_open_job_takes_tasks_exactly_once_over_kills_of_the_master_until_it_is_clo
     );
     grid.deskgrid(["job", "close", &open]).expect_code(0);
     waiting.finish().expect_code(0);
-    let view = job(&grid, &open);
+    let view = grid.job(&open);
     assert_eq!(
         (&view["state"], &view["open"]),
         (&"finished".into(), &false.into())
@@ -398,7 +393,7 @@ fn tasks_that_an_open_job_cannot_have_are_refused_with_a_reason() {
 
     let dry = grid.json(["submit", "--into", &plain, "--dry-run"]);
     assert_eq!((&dry["first"], &dry["tasks"]), (&4.into(), &4.into()));
-    assert_eq!(job(&grid, &plain)["tasks"]["total"], 3);
+    assert_eq!(grid.job(&plain)["tasks"]["total"], 3);
     assert_eq!(grid.json(["submit", "--into", &plain])["first"], 4);
     assert_eq!(
         grid.json(["submit", "--into", &plain, "--array", "9"])["tasks"],
@@ -501,7 +496,7 @@ fn a_cancelled_open_job_whose_tasks_are_all_done_is_said_to_be_closed() {
     let cancel = || grid.deskgrid(["job", "cancel", &open]).expect_code(0);
     let told = cancel().stdout;
     assert!(told.contains(&format!("job {open}: closed")), "{told}");
-    let view = job(&grid, &open);
+    let view = grid.job(&open);
     assert_eq!(
         (&view["state"], &view["open"]),
         (&"finished".into(), &false.into())
@@ -538,7 +533,7 @@ fn whoever_cancels_an_open_job_closes_it_and_its_followers_are_told() {
     grid.deskgrid(["job", "cancel", &open]).expect_code(0);
     grid.deskgrid(["job", "wait", &last, "--timeout", "60s"])
         .expect_code(3);
-    let [open, last] = [&open, &last].map(|id| job(&grid, id));
+    let [open, last] = [&open, &last].map(|id| grid.job(id));
     assert_eq!(
         (&open["state"], &open["open"]),
         (&"cancelled".into(), &false.into())

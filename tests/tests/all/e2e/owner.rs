@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use tests::{Display, Grid, Started, alive_with, eventually};
 
-use super::{all_gone, attempts, job, long_sleep, running};
+use super::{all_gone, long_sleep, running};
 
 /// The switch with which an owner pauses a worker.
 fn switch(grid: &Grid, worker: &str) -> PathBuf {
@@ -46,7 +46,7 @@ fn a_paused_host_freezes_its_task_and_goes_on_later() {
         (state_of(&sleep) == Some('T')).then_some(())
     });
 
-    let frozen = attempts(&grid, "1.1");
+    let frozen = grid.attempts("1.1");
     assert_eq!(
         (&frozen[0]["state"], &frozen[0]["reason"]),
         (
@@ -65,7 +65,7 @@ fn a_paused_host_freezes_its_task_and_goes_on_later() {
     fs::remove_file(switch(&grid, "h1")).expect("is there");
     grid.wait("last");
 
-    let tries = attempts(&grid, "1.1");
+    let tries = grid.attempts("1.1");
     assert_eq!(tries.len(), 1, "suspended is not lost: {tries:?}");
     assert!(tries[0]["suspended_s"].as_f64() > Some(0.0), "{tries:?}");
 }
@@ -199,7 +199,7 @@ fn a_frozen_task_is_copied_to_a_host_that_would_idle() {
     grid.wait("last");
     assert_eq!(grid.text(["job", "cat", "last", "stdout"]), "other\n");
 
-    let tries = attempts(&grid, "1.1");
+    let tries = grid.attempts("1.1");
     assert_eq!(
         (tries.len(), &tries[1]["duplicate"]),
         (2, &true.into()),
@@ -212,7 +212,7 @@ fn a_frozen_task_is_copied_to_a_host_that_would_idle() {
         "says why: {tries:?}"
     );
 
-    assert_eq!(job(&grid, "last")["duplicates"], 1);
+    assert_eq!(grid.job("last")["duplicates"], 1);
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn a_copy_that_is_outrun_is_stopped_at_once_and_a_lost_stop_is_made_up_for() {
 
     let task = format!("{job}.1");
     eventually("a copy is started", Duration::from_secs(30), || {
-        (attempts(&grid, &task).len() == 2).then_some(())
+        (grid.attempts(&task).len() == 2).then_some(())
     });
 
     let explained = grid.json(["job", "explain", &job]);
@@ -269,7 +269,7 @@ fn a_copy_that_is_outrun_is_stopped_at_once_and_a_lost_stop_is_made_up_for() {
     let job = grid.submit(["--", "sleep", &sleep]);
     running(&format!("sleep {sleep}"));
 
-    let host = attempts(&grid, &format!("{job}.1"))[0]["host"]
+    let host = grid.attempts(&format!("{job}.1"))[0]["host"]
         .as_str()
         .expect("a host")
         .to_owned();
@@ -316,7 +316,7 @@ fn a_task_that_stays_suspended_is_given_back_with_its_state_and_not_charged() {
     counts(&grid, "waiting", 1);
     all_gone(&format!("sleep {sleep}"), Duration::from_secs(30));
 
-    let tries = attempts(&grid, "1.1");
+    let tries = grid.attempts("1.1");
     assert_eq!(tries.len(), 1, "{tries:?}");
     grid.as_user("h1", ["worker", "resume"]).expect_code(0);
     grid.wait("last");
@@ -326,7 +326,7 @@ fn a_task_that_stays_suspended_is_given_back_with_its_state_and_not_charged() {
         "goes on where it was"
     );
 
-    let tries = attempts(&grid, "1.1");
+    let tries = grid.attempts("1.1");
     assert_eq!(
         (tries.len(), &tries[1]["duplicate"]),
         (2, &false.into()),
@@ -376,7 +376,7 @@ fn with_a_slot_left_to_the_grid_a_touch_suspends_the_other_task_only() {
         &["host", "info", "pc"],
         |host| {
             display.press_key();
-            let tasks = &grid.json(["job", "info", "last"])["tasks"];
+            let tasks = &grid.job("last")["tasks"];
             let shared =
                 host["reason"] == "in-use: tasks may use 1 of 2 slots" && host["slots_usable"] == 1;
             (shared && tasks["suspended"] == 1 && tasks["running"] == 1).then_some(())
@@ -384,7 +384,7 @@ fn with_a_slot_left_to_the_grid_a_touch_suspends_the_other_task_only() {
     );
 
     let mut tries: Vec<_> = (1..=2)
-        .flat_map(|index| attempts(&grid, &format!("1.{index}")))
+        .flat_map(|index| grid.attempts(&format!("1.{index}")))
         .collect();
     tries.retain(|attempt| attempt["state"] == "suspended");
     assert_eq!(tries.len(), 1, "{tries:?}");
@@ -437,5 +437,5 @@ fn the_shipped_rules_start_nothing_where_an_owner_types() {
         status.contains("tasks resume after 3m00s without input"),
         "{status}"
     );
-    assert_eq!(super::job(&grid, &job)["tasks"]["waiting"], 1);
+    assert_eq!(grid.job(&job)["tasks"]["waiting"], 1);
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tests::Grid;
 
-use super::{all_gone, attempts, job, long_sleep, running};
+use super::{all_gone, long_sleep, running};
 
 /// A script whose grandchild is in a session of its own and, like itself, ignores SIGTERM.
 fn stubborn(sleep: &str) -> String {
@@ -21,7 +21,7 @@ fn cancelling_kills_the_whole_tree_of_a_task() {
     running(&format!("sleep {sleep}"));
     grid.deskgrid(["job", "cancel", &bag]).expect_code(0);
     all_gone(&format!("sleep {sleep}"), Duration::from_secs(30));
-    assert_eq!(job(&grid, &bag)["state"], "cancelled");
+    assert_eq!(grid.job(&bag)["state"], "cancelled");
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn a_time_limit_kills_the_whole_tree_of_a_task() {
     .expect_code(3);
 
     all_gone(&format!("sleep {sleep}"), Duration::from_secs(30));
-    let tries = attempts(&grid, "1.1");
+    let tries = grid.attempts("1.1");
     assert!(
         tries[0]["reason"]
             .as_str()
@@ -66,14 +66,14 @@ fn processes_left_by_a_task_are_killed_at_its_end() {
         &format!("setsid sleep {sleep} > /dev/null 2>&1 & echo started"),
     ]);
     all_gone(&format!("sleep {sleep}"), Duration::from_secs(30));
-    assert_eq!(job(&grid, &bag)["state"], "finished");
+    assert_eq!(grid.job(&bag)["state"], "finished");
 }
 
 #[test]
 fn a_flood_on_standard_output_is_bounded_and_the_task_still_ends() {
     let grid = Grid::with_worker();
     let bag = grid.submit(["--wait", "--", "sh", "-c", "head -c 200000000 /dev/zero"]);
-    assert_eq!(job(&grid, &bag)["state"], "finished");
+    assert_eq!(grid.job(&bag)["state"], "finished");
     let disk: u64 = walkdir::WalkDir::new(grid.dir())
         .into_iter()
         .flatten()

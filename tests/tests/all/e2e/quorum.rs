@@ -7,12 +7,11 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tests::{Grid, Started, eventually};
 
-use super::{attempts, job};
-
 /// What became of each attempt's result, by host.
 fn beliefs(grid: &Grid, task: &str) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let mut all: Vec<_> = attempts(grid, task)
+    let mut all: Vec<_> = grid
+        .attempts(task)
         .iter()
         .map(|attempt| (text(&attempt["host"]), text(&attempt["belief"])))
         .collect();
@@ -58,7 +57,7 @@ fn hosts_of_one_owner_cannot_outvote_others_and_open_results_survive_the_master(
 
     let why = grid.text(["job", "explain", &bag]);
     assert!(why.contains("another owner"), "{why}");
-    assert_eq!(job(&grid, &bag)["tasks"]["finished"], 0);
+    assert_eq!(grid.job(&bag)["tasks"]["finished"], 0);
 
     grid.kill_master();
     grid.start_master();
@@ -121,7 +120,7 @@ fn numbers_that_are_close_agree_and_other_results_end_the_task() {
         "--",
     ];
     let bag = grid.submit(args.into_iter().chain(["sh", "-c", script]));
-    assert_eq!(job(&grid, &bag)["attempts"], 10);
+    assert_eq!(grid.job(&bag)["attempts"], 10);
     for name in ["h3", "h4", "h5", "h6"] {
         grid.worker(name).start();
     }
@@ -222,7 +221,7 @@ fn a_program_of_the_users_decides_which_results_agree() {
     });
 
     assert_eq!(
-        job(&grid, &bag)["state"],
+        grid.job(&bag)["state"],
         "running",
         "nobody has said yet whether they agree"
     );
@@ -275,7 +274,7 @@ fn a_program_of_the_users_decides_which_results_agree() {
         "{judged}"
     );
 
-    let done = job(&grid, &bag);
+    let done = grid.job(&bag);
     assert_eq!(
         (&done["state"], &done["attempts"]),
         (&"cancelled".into(), &8.into())

@@ -11,7 +11,7 @@ use scheduler::{Effect, Event, Parting};
 use simulator::{Recording, replay};
 use tests::Grid;
 
-use super::{job, running};
+use super::running;
 
 /// Times that let a short test see suspicion and loss, and where the record goes.
 fn config(dir: &std::path::Path) -> String {
@@ -96,7 +96,7 @@ fn a_recorded_live_run_replays_to_the_same_effects_under_every_policy() {
 
     grid.deskgrid(["job", "wait", "all", "--timeout", "60s"])
         .expect_code(0);
-    assert_eq!(job(&grid, &blocker)["state"], "finished");
+    assert_eq!(grid.job(&blocker)["state"], "finished");
 
     // The next run begins with what this one leaves open.
     let open = grid.submit(["--array", "1-3", "--", "sleep", &mark]);

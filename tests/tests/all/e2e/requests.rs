@@ -8,7 +8,7 @@ use tests::Grid;
 
 /// How many tasks of a job are in this state.
 fn count(grid: &Grid, job: &str, state: &str) -> Value {
-    super::job(grid, job)["tasks"][state].clone()
+    grid.job(job)["tasks"][state].clone()
 }
 
 /// A script that waits for a file in the grid's directory.
@@ -180,7 +180,7 @@ fn a_failed_task_without_its_output_shows_how_to_rerun_it() {
 
     let told = grid.deskgrid(["request", task, "--wait"]).expect_code(3);
     assert_eq!(
-        (told.stdout.len(), super::attempts(&grid, task).len()),
+        (told.stdout.len(), grid.attempts(task).len()),
         (999, 2),
         "{}",
         told.stderr
@@ -241,5 +241,5 @@ fn a_search_whose_rest_is_dropped_has_finished() {
         .expect_code(0);
 
     grid.wait(&job);
-    assert_eq!(grid.json(["job", "info", &job])["state"], "finished");
+    assert_eq!(grid.job(&job)["state"], "finished");
 }

@@ -4,6 +4,8 @@
 use serde_json::Value;
 use tests::{Grid, Output, lab};
 
+use super::number;
+
 const HOSTS: &str = "host,clock_mhz\nfast,3000\nslow,1500\n";
 
 /// A directory with a trace, beside the grid's other files.
@@ -13,12 +15,6 @@ fn trace(grid: &Grid, name: &str, segments: &str) -> String {
     let text = format!("host,start_s,end_s,host_available,cpu_fraction\n{segments}");
     grid.file(&format!("{name}/availability.csv"), text);
     grid.dir().join(name).display().to_string()
-}
-
-fn number(value: &Value) -> f64 {
-    value
-        .as_f64()
-        .unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
 #[test]

@@ -6,11 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tests::{Grid, Started};
 
-fn number(value: &Value) -> f64 {
-    value
-        .as_f64()
-        .unwrap_or_else(|| panic!("{value} is not a number"))
-}
+use super::number;
 
 fn state<'a>(job: &'a Value, state: &str) -> &'a Value {
     &job["tasks"][state]
@@ -82,7 +78,7 @@ fn an_executed_task_is_delivered_at_once_when_requested() {
         told.contains("result 2") && told.contains("result 3"),
         "{told}"
     );
-    assert_eq!(grid.json(["job", "info", &job])["state"], "finished");
+    assert_eq!(grid.job(&job)["state"], "finished");
 }
 
 #[test]
@@ -95,7 +91,7 @@ fn a_request_takes_the_place_of_disclosed_work_and_the_rest_is_dropped() {
     grid.until("both hosts work on it", &["job", "info", &idle], |job| {
         (*state(job, "running") == 2).then_some(())
     });
-    assert_eq!(*state(&grid.json(["job", "info", &idle]), "disclosed"), 2);
+    assert_eq!(*state(&grid.job(&idle), "disclosed"), 2);
 
     let wanted = grid.submit([
         "--disclose",
@@ -202,10 +198,6 @@ fn the_account_bills_only_requested_work_and_matches_the_workers() {
 }
 
 /// The attempts of a task.
-fn attempts(grid: &Grid, task: &str) -> Vec<Value> {
-    super::attempts(grid, task)
-}
-
 #[test]
 fn a_user_who_thinks_during_execution_waits_less_and_drops_the_rest() {
     let mut grid = Grid::start();
@@ -248,7 +240,7 @@ fn a_user_who_thinks_during_execution_waits_less_and_drops_the_rest() {
     grid.deskgrid(["job", "cancel", &job, "--unrequested"])
         .expect_code(0);
 
-    let info = grid.json(["job", "info", &job]);
+    let info = grid.job(&job);
     assert_eq!(info["state"], "finished", "{info}");
     grid.until("both hosts are free", &["host", "list"], |hosts| {
         hosts["hosts"]
@@ -317,7 +309,7 @@ fn an_evicted_task_is_frozen_on_its_host_without_loss() {
     grid.wait(&wanted);
     grid.wait(&idle);
 
-    let all = attempts(&grid, &task);
+    let all = grid.attempts(&task);
     let reason = all[0]["reason"].as_str().expect("a reason");
     assert_eq!(
         (all.len(), &all[0]["state"]),
@@ -383,7 +375,7 @@ fn a_host_that_cannot_freeze_saves_and_resumes_the_task() {
     grid.wait(&wanted);
     grid.until_it_runs(&task);
 
-    let all = attempts(&grid, &task);
+    let all = grid.attempts(&task);
     assert_eq!(
         (all.len(), &all[0]["state"]),
         (2, &Value::from("killed")),
@@ -401,7 +393,7 @@ fn a_host_that_cannot_freeze_saves_and_resumes_the_task() {
     grid.file("gate", "");
     grid.deskgrid(["request", &idle, "--wait"]).expect_code(0);
 
-    let all = attempts(&grid, &task);
+    let all = grid.attempts(&task);
     let from: u64 = grid
         .text(["job", "cat", &idle, "stdout"])
         .trim()
@@ -503,7 +495,7 @@ fn unrequested_output_is_bounded_and_evicted_output_runs_again() {
     );
 
     let still = |grid: &Grid| {
-        let info = grid.json(["job", "info", &job]);
+        let info = grid.job(&job);
         assert_eq!(
             (state(&info, "finished"), state(&info, "disclosed")),
             (&2.into(), &3.into()),
@@ -546,7 +538,7 @@ fn unrequested_output_is_bounded_and_evicted_output_runs_again() {
         "{told}"
     );
 
-    let all = attempts(&grid, &first);
+    let all = grid.attempts(&first);
     assert_eq!(
         (all.len(), &all[0]["state"], &all[1]["state"]),
         (2, &"lost".into(), &"finished".into()),
@@ -556,7 +548,7 @@ fn unrequested_output_is_bounded_and_evicted_output_runs_again() {
     let told = grid.text(["request", &second, "--wait"]);
     assert_eq!(told.len(), 1001, "{told}");
     assert_eq!(
-        attempts(&grid, &second).len(),
+        grid.attempts(&second).len(),
         1,
         "what was not removed is there at once"
     );
@@ -579,11 +571,11 @@ fn unrequested_output_is_bounded_and_evicted_output_runs_again() {
         &["task", "info", &one],
         removed,
     );
-    assert_eq!(grid.json(["job", "info", &other])["state"], "finished");
+    assert_eq!(grid.job(&other)["state"], "finished");
 
     let told = grid.text(["request", &other, "--wait"]);
-    assert_eq!((told.len(), attempts(&grid, &one).len()), (2600, 2));
-    assert_eq!(grid.json(["job", "info", &other])["state"], "finished");
+    assert_eq!((told.len(), grid.attempts(&one).len()), (2600, 2));
+    assert_eq!(grid.job(&other)["state"], "finished");
 }
 
 #[test]

@@ -7,8 +7,6 @@ use std::time::Duration;
 use serde_json::Value;
 use tests::{Grid, clean, eventually};
 
-use super::attempts;
-
 /// A command whose output is read while it runs.
 struct Reader {
     child: Child,
@@ -158,7 +156,7 @@ fn whoever_looks_sees_the_next_attempt_when_one_is_lost_and_goes_on_after_a_mast
         (of("doomed"), of("heir")),
         ("first\n".into(), "first\nlast\n".into())
     );
-    assert!(attempts(&grid, &format!("{bag}.1")).len() >= 2);
+    assert!(grid.attempts(&format!("{bag}.1")).len() >= 2);
 }
 
 #[test]

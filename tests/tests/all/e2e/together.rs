@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tests::Grid;
 
-use super::{all_gone, attempts, job, long_sleep, running};
+use super::{all_gone, long_sleep, running};
 
 /// Patient enough for a worker that stands still for a moment.
 const PATIENT: &str = "heartbeat = \"500ms\"\nsuspect_after = \"60s\"\nlease = \"120s\"\n";
@@ -46,7 +46,7 @@ fn ranks_start_together_each_on_a_host_of_its_own_and_know_their_numbers() {
         "echo $DESKGRID_RANK of $DESKGRID_WIDTH on $DESKGRID_HOST; echo %{RANK}/%{WIDTH} >&2";
 
     let solve = grid.submit(["--width", "3", "--", "sh", "-c", script]);
-    let waiting = job(&grid, &solve);
+    let waiting = grid.job(&solve);
     assert_eq!(
         (&waiting["state"], &waiting["width"]["hosts"]),
         (&"waiting".into(), &2.into()),
@@ -59,7 +59,7 @@ fn ranks_start_together_each_on_a_host_of_its_own_and_know_their_numbers() {
     grid.worker("c").config(EVEN).start();
     grid.wait(&solve);
 
-    let done = job(&grid, &solve);
+    let done = grid.job(&solve);
     assert_eq!(
         (&done["tasks"]["total"], &done["tasks"]["finished"]),
         (&3.into(), &3.into()),
@@ -149,7 +149,7 @@ fn a_rank_whose_worker_is_killed_restarts_elsewhere() {
     grid.until("all ranks run", &["job", "info", &solve], begun);
 
     let before: Vec<Value> = (0..3)
-        .map(|rank| attempts(&grid, &format!("{solve}.{rank}"))[0].clone())
+        .map(|rank| grid.attempts(&format!("{solve}.{rank}"))[0].clone())
         .collect();
     let victim = before[1]["host"].as_str().expect("a host").to_owned();
     grid.worker("spare").config(EVEN).start();
@@ -172,7 +172,7 @@ fn a_rank_whose_worker_is_killed_restarts_elsewhere() {
     );
 
     for rank in [0, 2] {
-        let now = attempts(&grid, &format!("{solve}.{rank}"));
+        let now = grid.attempts(&format!("{solve}.{rank}"));
         assert_eq!(
             (now.len(), &now[0]["assigned"]),
             (1, &before[rank]["assigned"]),
@@ -183,7 +183,7 @@ fn a_rank_whose_worker_is_killed_restarts_elsewhere() {
     grid.deskgrid(["job", "cancel", &solve, "--tasks", "2"])
         .expect_code(0);
     assert_eq!(
-        job(&grid, &solve)["state"],
+        grid.job(&solve)["state"],
         "cancelled",
         "no rank is of use without the others"
     );
@@ -257,7 +257,7 @@ fn a_job_waits_for_more_hosts_because_a_prediction_says_so_and_is_right() {
     assert!(told.contains("for 3: done"), "{told}");
 
     grid.wait(&number);
-    let done = job(&grid, &number);
+    let done = grid.job(&number);
     assert_eq!(
         done["tasks"]["finished"], 3,
         "it ran on three hosts: {done}"

@@ -177,10 +177,10 @@ fn a_job_reaches_its_end_on_the_screen_and_another_is_cancelled_after_a_question
     pane.press(&["g", "c"]);
     pane.until(&["Cancel job 2 (goes on)? 1 tasks are left", "y yes"]);
     pane.press(&["n", "c"]);
-    assert_eq!(grid.json(["job", "info", &job])["state"], "running");
+    assert_eq!(grid.job(&job)["state"], "running");
     pane.press(&["y"]);
     pane.until(&["job 2: 1 task cancelled", "C cancelled"]);
-    assert_eq!(grid.json(["job", "info", &job])["state"], "cancelled");
+    assert_eq!(grid.job(&job)["state"], "cancelled");
 }
 
 #[test]

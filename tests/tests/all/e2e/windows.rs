@@ -5,8 +5,6 @@ use std::process::Command;
 
 use tests::Grid;
 
-use super::attempts;
-
 const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 const DAY: u32 = 24 * 60;
 
@@ -58,14 +56,14 @@ fn a_task_waits_where_hours_end_too_soon_for_it_and_starts_there_when_runs_say_t
         told.contains("owner's hours lend it for") && told.contains("a task should take 2h00m"),
         "{told}"
     );
-    assert_eq!(attempts(&grid, &format!("{long}.1")).len(), 0, "{told}");
+    assert_eq!(grid.attempts(&format!("{long}.1")).len(), 0, "{told}");
 
     // What takes as long as nobody says starts there, and teaches how long runs of the program are.
     let short = grid.submit(["--array", "1-6", "--wait", "--", "sh", "-c", "sleep 0.2"]);
-    assert_eq!(attempts(&grid, &format!("{short}.6")).len(), 1);
+    assert_eq!(grid.attempts(&format!("{short}.6")).len(), 1);
     grid.wait(&long);
 
-    let tried = attempts(&grid, &format!("{long}.1"));
+    let tried = grid.attempts(&format!("{long}.1"));
     let why = tried[0]["reason"].as_str().unwrap_or_default();
     assert!(
         why.contains("makes the most of the") && why.contains("done by then with 100 %"),
