@@ -601,6 +601,11 @@ impl<'a> WorkerSetup<'a> {
         self
     }
 
+    /// With tasks that see all files, such as those of the test.
+    pub fn unconfined(self) -> Self {
+        self.config("confinement = \"process\"\n")
+    }
+
     /// As on a PC that nobody sits at, whatever the configuration says.
     pub fn dedicated(mut self) -> Self {
         self.dedicated = true;

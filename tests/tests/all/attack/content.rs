@@ -55,9 +55,7 @@ fn an_input_that_was_damaged_in_a_workers_cache_is_fetched_again_and_not_compute
 #[test]
 fn a_result_that_was_damaged_in_a_workers_spool_is_given_up_with_its_reason_and_computed_again() {
     let mut grid = Grid::start();
-    grid.worker("h1")
-        .config("confinement = \"process\"")
-        .start();
+    grid.worker("h1").unconfined().start();
 
     let go = grid.dir().join("go");
     let command = format!(

@@ -498,9 +498,7 @@ fn users_see_only_their_jobs_and_a_revoked_token_is_out() {
 #[test]
 fn open_streams_end_when_their_token_is_revoked() {
     let mut grid = Grid::start();
-    grid.worker("h1")
-        .config("confinement = \"process\"")
-        .start();
+    grid.worker("h1").unconfined().start();
     let job = grid.submit(["--", "sh", "-c", "echo one; exec sleep 600"]);
     let large = master(&grid, "admin", "admin");
     let own = master(&grid, "user", "client");
@@ -541,10 +539,7 @@ fn open_streams_end_when_their_token_is_revoked() {
 #[test]
 fn many_who_follow_an_output_keep_no_results_on_its_host() {
     let mut grid = Grid::start();
-    grid.worker("h1")
-        .slots(2)
-        .config("confinement = \"process\"")
-        .start();
+    grid.worker("h1").slots(2).unconfined().start();
     let job = grid.submit(["--", "sh", "-c", "echo one; exec sleep 600"]);
     grid.until_it_runs(&format!("{job}.1"));
 
@@ -828,9 +823,7 @@ fn a_reader_of_events_that_never_reads_loses_its_connection() {
 #[test]
 fn the_output_of_a_running_task_is_sent_as_it_comes() {
     let mut grid = Grid::start();
-    grid.worker("h1")
-        .config("confinement = \"process\"")
-        .start();
+    grid.worker("h1").unconfined().start();
     let gate = grid.dir().join("gate");
     let script = format!(
         "echo one; until test -e {}; do sleep 0.1; done; echo two",

@@ -21,10 +21,7 @@ fn scene(pcs: &[&str]) -> Option<Scene> {
     let mut grid = Grid::with_master("");
     for pc in pcs {
         // Tasks wait for files of the test.
-        grid.worker(pc)
-            .slots(2)
-            .config("confinement = \"process\"")
-            .start();
+        grid.worker(pc).slots(2).unconfined().start();
     }
     let gateway = grid.gateway("admin");
     Some(Scene {
@@ -120,9 +117,7 @@ fn output_is_followed_from_the_start_of_a_task_to_its_end_though_the_page_change
     let job = scene.grid.submit(["--", "sh", "-c", &task]);
     scene.browse("followsOutput", &[&job], |grid, what| match what {
         "start" => {
-            grid.worker("pc")
-                .config("confinement = \"process\"")
-                .start();
+            grid.worker("pc").unconfined().start();
             "done".to_owned()
         }
         "second" => let_go(&gates[0]),

@@ -241,9 +241,7 @@ fn a_suspended_task_is_told_of_with_the_reason_and_so_is_its_going_on() {
 #[test]
 fn progress_that_a_task_reports_is_shown_and_what_is_none_is_ignored_with_a_word() {
     let mut grid = Grid::start();
-    grid.worker("h1")
-        .config("confinement = \"process\"\n")
-        .start();
+    grid.worker("h1").unconfined().start();
     let file = |name: &str| grid.dir().join(name).display().to_string();
     let (odd, end) = (file("odd"), file("end"));
     let script = format!(

@@ -299,10 +299,7 @@ fn needs_that_make_no_sense_are_refused_with_what_to_write_instead() {
 #[test]
 fn four_small_tasks_stand_still_for_a_large_one_and_go_on_after_it() {
     let mut grid = Grid::start();
-    grid.worker("pc")
-        .config("confinement = \"process\"")
-        .slots(4)
-        .start();
+    grid.worker("pc").unconfined().slots(4).start();
     let waits_for = |name: &str| {
         let file = grid.dir().join(name);
         format!("while test ! -e {}; do sleep 0.05; done", file.display())

@@ -223,9 +223,7 @@ fn a_copy_that_is_outrun_is_stopped_at_once_and_a_lost_stop_is_made_up_for() {
 
     let sleep = long_sleep();
     let go = grid.dir().join("go");
-    grid.worker("mine")
-        .config("confinement = \"process\"")
-        .start();
+    grid.worker("mine").unconfined().start();
 
     let script = format!(
         "test $DESKGRID_HOST = other || sleep {sleep}; while [ ! -e {} ]; do sleep 0.05; done",
@@ -233,9 +231,7 @@ fn a_copy_that_is_outrun_is_stopped_at_once_and_a_lost_stop_is_made_up_for() {
     );
     let job = grid.submit(["--policy", "deskgrid", "--", "sh", "-c", &script]);
     grid.until_it_runs(&format!("{job}.1"));
-    grid.worker("other")
-        .config("confinement = \"process\"")
-        .start();
+    grid.worker("other").unconfined().start();
     fs::write(switch(&grid, "mine"), "").expect("a file can be written");
 
     let task = format!("{job}.1");

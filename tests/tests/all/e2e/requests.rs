@@ -22,10 +22,7 @@ fn wait_for(grid: &Grid, gate: &str) -> String {
 #[test]
 fn a_waiting_request_outlives_a_restart_of_the_master_and_prints_each_result_once() {
     let mut grid = Grid::start();
-    grid.worker("h1")
-        .config("confinement = \"process\"")
-        .slots(1)
-        .start();
+    grid.worker("h1").unconfined().start();
 
     let script = format!(
         "test %{{TASK_ID}} = 1 || {{ {}; }}; echo %{{TASK_ID}}",
@@ -133,10 +130,7 @@ fn many_results_that_are_there_come_in_a_few_requests() {
 #[test]
 fn a_failed_task_without_its_output_shows_how_to_rerun_it() {
     let mut grid = Grid::start_with("[limits]\nunrequested_bytes_per_user = 1100\n");
-    grid.worker("h1")
-        .config("confinement = \"process\"")
-        .slots(2)
-        .start();
+    grid.worker("h1").unconfined().slots(2).start();
 
     let script = format!(
         "{}; head -c 999 /dev/zero | tr '\\0' x; exit 3",

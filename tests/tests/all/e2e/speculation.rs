@@ -254,10 +254,7 @@ fn a_user_who_thinks_during_execution_waits_less_and_drops_the_rest() {
 #[test]
 fn an_evicted_task_is_frozen_on_its_host_without_loss() {
     let mut grid = Grid::start();
-    grid.worker("h1")
-        .config("confinement = \"process\"")
-        .slots(1)
-        .start();
+    grid.worker("h1").unconfined().start();
 
     let gate = grid.dir().join("gate");
     let script = format!(
@@ -325,10 +322,7 @@ fn an_evicted_task_is_frozen_on_its_host_without_loss() {
 #[test]
 fn a_host_that_cannot_freeze_saves_and_resumes_the_task() {
     let mut grid = Grid::start_with("frozen_per_slot = 0\n");
-    grid.worker("h1")
-        .config("confinement = \"process\"")
-        .slots(1)
-        .start();
+    grid.worker("h1").unconfined().start();
 
     let gate = grid.dir().join("gate");
     let step = "n=$((n+1)); echo $n > $DESKGRID_CHECKPOINT_DIR/new; mv $DESKGRID_CHECKPOINT_DIR/new $state";
@@ -453,10 +447,7 @@ fn stopped_attempts_are_in_the_account() {
 #[expect(clippy::too_many_lines, reason = "one story")]
 fn unrequested_output_is_bounded_and_evicted_output_runs_again() {
     let mut grid = Grid::start_with("[limits]\nunrequested_bytes_per_user = 1100\n");
-    grid.worker("h1")
-        .config("confinement = \"process\"")
-        .slots(2)
-        .start();
+    grid.worker("h1").unconfined().slots(2).start();
 
     let gate = grid.dir().join("gate");
     let wait = format!("while test ! -e {}; do sleep 0.05; done", gate.display());

@@ -93,9 +93,7 @@ fn script(go: &Path) -> String {
 #[test]
 fn what_a_task_prints_is_seen_while_it_runs_also_while_it_is_frozen_and_nothing_twice() {
     let mut grid = Grid::start();
-    grid.worker("h1")
-        .config("confinement = \"process\"\n")
-        .start();
+    grid.worker("h1").unconfined().start();
     let go = grid.dir().join("go");
     let bag = grid.submit(["--", "sh", "-c", &script(&go)]);
 
@@ -125,9 +123,7 @@ fn what_a_task_prints_is_seen_while_it_runs_also_while_it_is_frozen_and_nothing_
 #[test]
 fn whoever_looks_sees_the_next_attempt_when_one_is_lost_and_goes_on_after_a_master_was_killed() {
     let mut grid = Grid::start();
-    grid.worker("doomed")
-        .config("confinement = \"process\"\n")
-        .start();
+    grid.worker("doomed").unconfined().start();
     let go = grid.dir().join("go");
     let bag = grid.submit(["--", "sh", "-c", &script(&go)]);
     let args = ["--output", "json", "job", "cat", &bag, "stdout", "--follow"];
@@ -137,9 +133,7 @@ fn whoever_looks_sees_the_next_attempt_when_one_is_lost_and_goes_on_after_a_mast
     grid.kill_master();
     grid.start_master();
     grid.kill_worker("doomed");
-    grid.worker("heir")
-        .config("confinement = \"process\"\n")
-        .start();
+    grid.worker("heir").unconfined().start();
     follows.until("\"host\":\"heir\"");
     std::fs::write(&go, "").expect("a file can be written");
     let text = follows.finish();
@@ -162,9 +156,7 @@ fn whoever_looks_sees_the_next_attempt_when_one_is_lost_and_goes_on_after_a_mast
 #[test]
 fn a_character_that_is_printed_in_two_parts_is_one_in_lines_of_json() {
     let mut grid = Grid::start();
-    grid.worker("h1")
-        .config("confinement = \"process\"\n")
-        .start();
+    grid.worker("h1").unconfined().start();
     let go = grid.dir().join("go");
     let script = format!(
         "printf 'a\\303'; while ! test -e {}; do sleep 0.05; done; printf '\\274b\\303'",
@@ -199,9 +191,7 @@ fn a_character_that_is_printed_in_two_parts_is_one_in_lines_of_json() {
 #[test]
 fn tasks_that_are_followed_share_the_connection_that_was_made_again() {
     let mut grid = Grid::start();
-    grid.worker("h1")
-        .config("confinement = \"process\"\n")
-        .start();
+    grid.worker("h1").unconfined().start();
     let go = grid.dir().join("go");
     let bag = grid.submit(["--array", "1-3", "--", "sh", "-c", &script(&go)]);
 
@@ -222,9 +212,7 @@ fn tasks_that_are_followed_share_the_connection_that_was_made_again() {
 #[test]
 fn whoever_looks_is_told_that_the_task_was_cancelled() {
     let mut grid = Grid::start();
-    grid.worker("h1")
-        .config("confinement = \"process\"\n")
-        .start();
+    grid.worker("h1").unconfined().start();
     let go = grid.dir().join("go");
     let bag = grid.submit(["--", "sh", "-c", &script(&go)]);
 
@@ -254,9 +242,7 @@ fn whoever_looks_is_told_that_the_task_was_cancelled() {
 #[test]
 fn a_long_output_is_shown_whole_from_its_beginning() {
     let mut grid = Grid::start();
-    grid.worker("h1")
-        .config("confinement = \"process\"\n")
-        .start();
+    grid.worker("h1").unconfined().start();
     let go = grid.dir().join("go");
     let script = format!(
         "seq 1 100000; while ! test -e {}; do sleep 0.05; done; echo end",
