@@ -45,7 +45,7 @@ use common::manifest::{ListedFile, Manifest};
 use common::selector::Selector;
 use common::settings::ConfigDuration;
 use common::token::{JoinToken, Role};
-use common::view::{HostState, JobState, TaskView};
+use common::view::{AccountView, ExplainView, HostState, HostView, JobState, JobView, TaskView};
 use common::wire::client::{Reply, Request, Submission};
 use common::wire::stream::Open;
 use common::wire::worker::{Assignment, Delivery, Errand, ToMaster, ToWorker};
@@ -99,6 +99,10 @@ impl Master {
 
     async fn restart_with(&mut self, settings: fn(&mut Config)) {
         self.settings = settings;
+        self.restart().await;
+    }
+
+    async fn restart(&mut self) {
         self.stop().await;
         self.again().await;
     }
@@ -129,12 +133,8 @@ impl Master {
             );
 
         self.running = Some((stop, run));
-        within(async {
-            while !address.exists() && !self.running.as_ref().unwrap().1.is_finished() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        })
-        .await;
+        let ended = || self.running.as_ref().unwrap().1.is_finished();
+        eventually(async || address.exists() || ended()).await;
 
         if !address.exists() {
             let (_, run) = self.running.take().unwrap();
@@ -182,38 +182,80 @@ impl Master {
             .unwrap()
     }
 
+    /// A user of this name.
+    async fn user(&self, name: &str) -> Client {
+        Client::connect(&self.enrol(Role::Client, name).await)
+            .await
+            .unwrap()
+    }
+
+    /// A new worker of this name, which holds nothing.
+    async fn host(&self, name: &str) -> Worker {
+        let identity = self.enrol(Role::Worker, name).await;
+        self.worker(&identity, Vec::new()).await
+    }
+
+    /// The steps that were recorded of its newest run.
+    fn steps(&self) -> Vec<scheduler::record::Step> {
+        let bytes = std::fs::read(self.record.as_ref().unwrap()).unwrap();
+        let run = scheduler::record::read(&bytes).unwrap().pop();
+        run.unwrap().steps
+    }
+
+    /// The content that lies at the master.
+    fn content(&self) -> link::BlobStore {
+        link::BlobStore::open(&self.dir.path().join("master/content")).unwrap()
+    }
+
+    /// The file of its store.
+    fn store_file(&self) -> rusqlite::Connection {
+        rusqlite::Connection::open(self.dir.path().join("master/store.sqlite")).unwrap()
+    }
+
     /// A worker of two slots, welcome.
     async fn worker(&self, identity: &Identity, held: Vec<HeldAttempt>) -> Worker {
         self.worker_with(identity, &hello(held)).await
     }
 
-    /// A worker that greets the master so.
+    /// A worker that greets the master so, welcome.
     async fn worker_with(&self, identity: &Identity, hello: &ToMaster) -> Worker {
-        let mut identity = Identity {
-            certificate: identity.certificate.clone(),
-            key: identity.key.clone_key(),
-            ca: identity.ca.clone(),
-            link: identity.link.clone(),
-            home: None,
-            update_key: None,
-        };
-        identity.link.master = self.address();
-
-        let connection = link::connect(&identity, Purpose::Worker).await.unwrap();
-        let mut control = connection.open(&Open::Control).await.unwrap();
-        control.tx.send(hello).await.unwrap();
-
-        let welcome = within(control.rx.expect::<ToWorker>()).await.unwrap();
+        let worker = within(Box::pin(self.greeted(identity, hello)))
+            .await
+            .unwrap();
+        let welcome = &worker.welcome;
         assert!(matches!(welcome, ToWorker::Welcome { .. }), "{welcome:?}");
-        Worker {
+        worker
+    }
+
+    /// A worker that greets the master so, and has its answer.
+    async fn greeted(&self, identity: &Identity, hello: &ToMaster) -> Result<Worker, LinkError> {
+        let connection = link::connect(&towards(self, identity), Purpose::Worker).await?;
+        let mut control = connection.open(&Open::Control).await?;
+        control.tx.send(hello).await?;
+        let welcome = control.rx.expect().await?;
+        Ok(Worker {
             connection,
             control,
             welcome,
             waiting: Vec::new(),
             stdout: Content::default(),
             outputs: Vec::new(),
-        }
+        })
     }
+}
+
+/// The same identity, towards where the master is now.
+fn towards(master: &Master, identity: &Identity) -> Identity {
+    let mut moved = Identity {
+        certificate: identity.certificate.clone(),
+        key: identity.key.clone_key(),
+        ca: identity.ca.clone(),
+        link: identity.link.clone(),
+        home: None,
+        update_key: None,
+    };
+    moved.link.master = master.address();
+    moved
 }
 
 async fn within<T>(what: impl Future<Output = T>) -> T {
@@ -222,8 +264,19 @@ async fn within<T>(what: impl Future<Output = T>) -> T {
         .expect("nothing happened for twenty seconds")
 }
 
-fn hello(held: Vec<HeldAttempt>) -> ToMaster {
-    let facts = HostFacts {
+/// Waits until this holds.
+async fn eventually(mut holds: impl AsyncFnMut() -> bool) {
+    within(async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
+/// The properties of a worker of two slots.
+fn facts() -> HostFacts {
+    HostFacts {
         name: "w".into(),
         slots: 2,
         speed: Speed::REFERENCE,
@@ -234,13 +287,34 @@ fn hello(held: Vec<HeldAttempt>) -> ToMaster {
         confinement_most: Confinement::Process,
         network: true,
         ..HostFacts::unknown(String::new())
+    }
+}
+
+fn hello(held: Vec<HeldAttempt>) -> ToMaster {
+    greeting(Versions::ours(), facts(), held)
+}
+
+/// The greeting of a worker of the version before this one.
+fn hello_before(version: u16) -> ToMaster {
+    let versions = Versions {
+        max: version - 1,
+        ..Versions::ours()
     };
+    greeting(versions, facts(), Vec::new())
+}
+
+fn greeting(versions: Versions, facts: HostFacts, held: Vec<HeldAttempt>) -> ToMaster {
     ToMaster::Hello {
-        versions: Versions::ours(),
+        versions,
         facts: Box::new(facts),
         status: OwnerState::Away.into(),
         held,
     }
+}
+
+fn heartbeat(held: Vec<HeldAttempt>) -> ToMaster {
+    let status = OwnerState::Away.into();
+    ToMaster::Heartbeat { status, held }
 }
 
 struct Worker {
@@ -270,34 +344,38 @@ impl Worker {
         self.waiting.drain(..count).collect()
     }
 
+    async fn tell(&mut self, message: ToMaster) {
+        self.control.tx.send(&message).await.unwrap();
+    }
+
+    /// Delivers a result, and waits until that is acknowledged.
+    async fn finish(&mut self, attempt: AttemptId) {
+        self.deliver(attempt).await;
+        self.acknowledged(attempt).await;
+    }
+
     async fn deliver(&mut self, attempt: AttemptId) {
         self.deliver_as(attempt, Outcome::Succeeded).await;
     }
 
     async fn deliver_as(&mut self, attempt: AttemptId, outcome: Outcome) {
         let completion = Completion {
-            attempt,
-            outcome,
             ran: Span::from_millis(5),
-            suspended: Span::ZERO,
             cpu: Span::from_millis(4),
             stdout: Stream {
                 content: self.stdout.clone(),
                 dropped: 0,
             },
-            stderr: Stream::default(),
             outputs: self.outputs.clone(),
-            warnings: Vec::new(),
-            confined: None,
+            ..Completion::bare(attempt, outcome)
         };
-        self.control
-            .tx
-            .send(&ToMaster::Delivered(vec![Delivery {
-                completion,
-                ago: Span::ZERO,
-            }]))
-            .await
-            .unwrap();
+        self.deliver_this(completion).await;
+    }
+
+    async fn deliver_this(&mut self, completion: Completion) {
+        let ago = Span::ZERO;
+        self.tell(ToMaster::Delivered(vec![Delivery { completion, ago }]))
+            .await;
     }
 
     async fn acknowledged(&mut self, attempt: AttemptId) {
@@ -324,18 +402,22 @@ fn noops(count: u32) -> JobSpec {
     }
 }
 
-fn submission(id: u128, spec: &JobSpec) -> Request {
-    let id = RequestId(uuid::Uuid::from_u128(id));
+fn submission(id: u128, spec: impl Into<Submission>) -> Request {
     Request::Submit {
-        id,
-        spec: spec.clone().into(),
+        id: RequestId(uuid::Uuid::from_u128(id)),
+        spec: spec.into(),
         disclosed: false,
         dry_run: false,
     }
 }
 
 async fn submit(client: &Client, id: u128, spec: &JobSpec) -> Result<(JobId, bool), LinkError> {
-    match client.ask(&submission(id, spec)).await?.remove(0) {
+    submitted(client, &submission(id, spec.clone())).await
+}
+
+/// Submits; returns the job's number, and whether this had been asked for before.
+async fn submitted(client: &Client, request: &Request) -> Result<(JobId, bool), LinkError> {
+    match client.ask(request).await?.remove(0) {
         Reply::Submitted {
             job: Some(job),
             again,
@@ -345,14 +427,93 @@ async fn submit(client: &Client, id: u128, spec: &JobSpec) -> Result<(JobId, boo
     }
 }
 
-async fn state(client: &Client, job: JobId) -> JobState {
-    let jobs = Selector::Ids(IdSet::from_range(job.0, job.0));
-    let states = Vec::new();
+fn one(job: JobId) -> Selector {
+    Selector::Ids(IdSet::from_range(job.0, job.0))
+}
+
+/// The jobs of this selection in these states, as the client sees them.
+async fn job_views(client: &Client, jobs: Selector, states: Vec<JobState>) -> Vec<JobView> {
     let asked = Request::Jobs { jobs, states };
-    match within(client.ask(&asked)).await.unwrap().remove(0) {
-        Reply::Jobs(views) => views[0].state,
+    let replies = within(client.ask(&asked)).await.unwrap();
+    let views = replies.into_iter().flat_map(|reply| match reply {
+        Reply::Jobs(views) => views,
+        other => panic!("{other:?}"),
+    });
+    views.collect()
+}
+
+async fn state(client: &Client, job: JobId) -> JobState {
+    job_views(client, one(job), Vec::new()).await[0].state
+}
+
+/// The hosts of these names, or all of them where none is given.
+async fn host_views(client: &Client, names: Vec<String>) -> Vec<HostView> {
+    let replies = within(client.ask(&Request::Hosts { names })).await.unwrap();
+    let views = replies.into_iter().flat_map(|reply| match reply {
+        Reply::Hosts(views) => views,
+        other => panic!("{other:?}"),
+    });
+    views.collect()
+}
+
+/// Asks for a change; returns of how many tasks of which jobs something was changed.
+async fn changed(client: &Client, request: &Request) -> Vec<(JobId, u64)> {
+    match &within(client.ask(request)).await.unwrap()[..] {
+        [Reply::Changed(changed)] => changed.clone(),
         other => panic!("{other:?}"),
     }
+}
+
+async fn cancel(client: &Client, jobs: Selector) -> Vec<(JobId, u64)> {
+    let tasks = None;
+    changed(client, &Request::Cancel { jobs, tasks }).await
+}
+
+/// Shares jobs with another user, or ends that.
+async fn share(client: &Client, jobs: Selector, user: &str, on: bool) -> Vec<(JobId, u64)> {
+    let user = user.to_owned();
+    changed(client, &Request::Share { jobs, user, on }).await
+}
+
+/// Drains a host, or ends that.
+async fn drain(admin: &Client, host: &str, drains: bool) {
+    let host = host.to_owned();
+    let request = match drains {
+        true => Request::Drain { host },
+        false => Request::Undrain { host },
+    };
+    within(admin.ask(&request)).await.unwrap();
+}
+
+/// The account of a user who has one.
+async fn account(client: &Client) -> AccountView {
+    let asked = Request::Account {
+        user: None,
+        jobs: false,
+    };
+    match within(client.ask(&asked)).await.unwrap().remove(0) {
+        Reply::Accounts(mut accounts) => accounts.remove(0),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn explain(client: &Client, job: JobId) -> ExplainView {
+    let asked = Request::Explain { job };
+    match within(client.ask(&asked)).await.unwrap().remove(0) {
+        Reply::Explained(view) => *view,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Asks for something that is refused; returns the answer.
+async fn refusal(client: &Client, request: &Request) -> LinkError {
+    within(client.ask(request)).await.err().unwrap()
+}
+
+/// Tries to join as `pc` with this token, which is refused.
+async fn refused_join(master: &Master, token: &JoinToken) -> LinkError {
+    let joined = link::enrol(&master.address(), token, "pc").await;
+    joined.err().unwrap()
 }
 
 fn code(error: &LinkError) -> RefusalCode {
@@ -375,15 +536,11 @@ fn held(attempt: AttemptId) -> HeldAttempt {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bag_is_computed_and_each_completion_is_acknowledged() {
     let master = Master::start().await;
-    let client = Client::connect(&master.enrol(Role::Client, "ann").await)
-        .await
-        .unwrap();
+    let client = master.user("ann").await;
     assert_eq!((client.user(), client.role()), ("ann", Role::Client));
 
     let (job, _) = submit(&client, 1, &noops(3)).await.unwrap();
-    let mut worker = master
-        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
-        .await;
+    let mut worker = master.host("pc").await;
     for _ in 0..3 {
         let assignment = worker.assignments(1).await.remove(0);
         worker.deliver(assignment.attempt).await;
@@ -408,15 +565,8 @@ async fn a_token_lets_in_as_often_as_it_says_and_only_with_the_right_secret_and_
         secret: [1; 16],
         ..token.clone()
     };
-    assert_eq!(
-        code(
-            &link::enrol(&master.address(), &guessed, "pc")
-                .await
-                .err()
-                .unwrap()
-        ),
-        RefusalCode::NotAuthorised
-    );
+    let not_guessed = refused_join(&master, &guessed).await;
+    assert_eq!(code(&not_guessed), RefusalCode::NotAuthorised);
 
     let elsewhere = JoinToken {
         ca_key_hash: [9; 32],
@@ -438,15 +588,8 @@ async fn a_token_lets_in_as_often_as_it_says_and_only_with_the_right_secret_and_
         (first.link.name.as_str(), first.link.role),
         ("pc", Role::Worker)
     );
-    assert_eq!(
-        code(
-            &link::enrol(&master.address(), &token, "pc")
-                .await
-                .err()
-                .unwrap()
-        ),
-        RefusalCode::NotAuthorised
-    );
+    let used_up = refused_join(&master, &token).await;
+    assert_eq!(code(&used_up), RefusalCode::NotAuthorised);
 
     let revoked = master.token(Role::Worker, 5).await;
     master
@@ -456,16 +599,8 @@ async fn a_token_lets_in_as_often_as_it_says_and_only_with_the_right_secret_and_
         .await
         .unwrap();
 
-    assert_eq!(
-        code(
-            &link::enrol(&master.address(), &revoked, "pc")
-                .await
-                .err()
-                .unwrap()
-        ),
-        RefusalCode::NotAuthorised
-    );
-
+    let not_valid = refused_join(&master, &revoked).await;
+    assert_eq!(code(&not_valid), RefusalCode::NotAuthorised);
     assert_eq!(master.enrol(Role::Worker, "pc").await.link.name, "pc-2");
 }
 
@@ -511,35 +646,23 @@ async fn each_role_gets_only_its_own_requests() {
         },
         Request::Drain { host: "pc".into() },
     ] {
-        assert_eq!(
-            code(&ann.ask(&forbidden).await.err().unwrap()),
-            RefusalCode::NotAuthorised,
-            "{forbidden:?}"
-        );
+        let refused = refusal(&ann, &forbidden).await;
+        assert_eq!(code(&refused), RefusalCode::NotAuthorised, "{forbidden:?}");
     }
 
     let (job, _) = submit(&master.admin().await, 1, &noops(1)).await.unwrap();
-    let others = Selector::Ids(IdSet::from_range(job.0, job.0));
     let look = Request::Jobs {
-        jobs: others.clone(),
+        jobs: one(job),
         states: Vec::new(),
     };
-    assert_eq!(
-        code(&ann.ask(&look).await.err().unwrap()),
-        RefusalCode::NotFound
-    );
-    assert_eq!(
-        code(
-            &ann.ask(&Request::Cancel {
-                jobs: others,
-                tasks: None
-            })
-            .await
-            .err()
-            .unwrap()
-        ),
-        RefusalCode::NotFound
-    );
+    let touch = Request::Cancel {
+        jobs: one(job),
+        tasks: None,
+    };
+    for request in [look, touch] {
+        let refused = refusal(&ann, &request).await;
+        assert_eq!(code(&refused), RefusalCode::NotFound, "{request:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -566,18 +689,10 @@ async fn the_same_request_gives_the_same_job_also_after_a_restart() {
         submit(&master.admin().await, 7, &noops(2)).await.unwrap(),
         (first.0, true)
     );
-    assert_eq!(
-        code(
-            &submit(&master.admin().await, 7, &noops(3))
-                .await
-                .err()
-                .unwrap()
-        ),
-        RefusalCode::Conflict
-    );
+    let another = submit(&master.admin().await, 7, &noops(3)).await;
+    assert_eq!(code(&another.err().unwrap()), RefusalCode::Conflict);
 
-    master.stop().await;
-    master.again().await;
+    master.restart().await;
     assert_eq!(
         submit(&master.admin().await, 7, &noops(2)).await.unwrap(),
         (first.0, true)
@@ -595,8 +710,7 @@ async fn a_restarted_master_knows_running_attempts_and_takes_finished_ones() {
     let (job, _) = submit(&master.admin().await, 1, &noops(3)).await.unwrap();
     let mut worker = master.worker(&pc, Vec::new()).await;
     let given = worker.assignments(2).await;
-    worker.deliver(given[0].attempt).await;
-    worker.acknowledged(given[0].attempt).await;
+    worker.finish(given[0].attempt).await;
     master.stop().await;
 
     assert!(matches!(
@@ -618,20 +732,15 @@ async fn a_restarted_master_knows_running_attempts_and_takes_finished_ones() {
     // restart.
     let third = worker.assignments(1).await.remove(0);
     assert_eq!(third.attempt.task.index, 3);
-    worker.deliver(third.attempt).await;
-    worker.acknowledged(third.attempt).await;
+    worker.finish(third.attempt).await;
     assert_eq!(state(&master.admin().await, job).await, JobState::Finished);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn completions_that_were_never_asked_for_change_nothing_and_are_answered() {
     let master = Master::start().await;
-    let mut worker = master
-        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
-        .await;
-    let mut other = master
-        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
-        .await;
+    let mut worker = master.host("pc").await;
+    let mut other = master.host("pc").await;
     let (job, _) = submit(&master.admin().await, 1, &noops(1)).await.unwrap();
     let (given, thief) = tokio::select! {
         given = worker.assignments(1) => (given[0].attempt, false),
@@ -648,14 +757,12 @@ async fn completions_that_were_never_asked_for_change_nothing_and_are_answered()
         ..given
     };
     for wrong in [given, never] {
-        thief.deliver(wrong).await;
-        thief.acknowledged(wrong).await;
+        thief.finish(wrong).await;
     }
 
     assert_eq!(state(&master.admin().await, job).await, JobState::Running);
     for _ in 0..2 {
-        owner.deliver(given).await;
-        owner.acknowledged(given).await;
+        owner.finish(given).await;
     }
 
     assert_eq!(state(&master.admin().await, job).await, JobState::Finished);
@@ -665,9 +772,7 @@ async fn completions_that_were_never_asked_for_change_nothing_and_are_answered()
 async fn a_failed_task_that_is_retried_gets_a_new_attempt_number() {
     let master = Master::start().await;
     let client = master.admin().await;
-    let mut worker = master
-        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
-        .await;
+    let mut worker = master.host("pc").await;
     let (job, _) = submit(&client, 1, &noops(1)).await.unwrap();
     let first = worker.assignments(1).await.remove(0).attempt;
     worker.deliver_as(first, Outcome::Exited(1)).await;
@@ -685,8 +790,7 @@ async fn a_failed_task_that_is_retried_gets_a_new_attempt_number() {
 
     let second = worker.assignments(1).await.remove(0).attempt;
     assert_eq!((second.task, second.number), (first.task, 2));
-    worker.deliver(second).await;
-    worker.acknowledged(second).await;
+    worker.finish(second).await;
     assert_eq!(state(&client, job).await, JobState::Finished);
 }
 
@@ -715,8 +819,7 @@ async fn a_completion_without_its_content_is_not_taken_until_it_comes_with_it() 
     .unwrap();
 
     worker.stdout = stdout;
-    worker.deliver(attempt).await;
-    worker.acknowledged(attempt).await;
+    worker.finish(attempt).await;
     assert_eq!(state(&master.admin().await, job).await, JobState::Finished);
 }
 
@@ -740,14 +843,8 @@ async fn content_that_no_job_needs_is_removed_once_it_is_old() {
     master.content_grace = Duration::from_secs(1);
     master.again().await;
 
-    let store = link::BlobStore::open(&master.dir.path().join("master/content")).unwrap();
-    within(async {
-        while store.has(&useless) {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    })
-    .await;
-
+    let store = master.content();
+    eventually(async || !store.has(&useless)).await;
     assert!(store.has(&needed));
 }
 
@@ -755,15 +852,9 @@ async fn content_that_no_job_needs_is_removed_once_it_is_old() {
 async fn a_drained_host_stays_drained_over_a_restart() {
     let mut master = Master::start().await;
     let pc = master.enrol(Role::Worker, "pc").await;
-    master
-        .admin()
-        .await
-        .ask(&Request::Drain { host: "pc".into() })
-        .await
-        .unwrap();
+    drain(&master.admin().await, "pc", true).await;
 
-    master.stop().await;
-    master.again().await;
+    master.restart().await;
     submit(&master.admin().await, 1, &noops(1)).await.unwrap();
 
     let mut worker = master.worker(&pc, Vec::new()).await;
@@ -775,12 +866,7 @@ async fn a_drained_host_stays_drained_over_a_restart() {
         "{told:?}"
     );
     assert!(worker.waiting.is_empty());
-    master
-        .admin()
-        .await
-        .ask(&Request::Undrain { host: "pc".into() })
-        .await
-        .unwrap();
+    drain(&master.admin().await, "pc", false).await;
 
     assert_eq!(worker.assignments(1).await.len(), 1);
 }
@@ -796,18 +882,9 @@ async fn a_newer_session_of_a_host_takes_over_from_the_older_one() {
     let mut newer = master.worker(&pc, vec![held(attempt)]).await;
 
     within(older.connection.closed()).await;
-    newer.deliver(attempt).await;
-    newer.acknowledged(attempt).await;
+    newer.finish(attempt).await;
 
-    let hosts = master
-        .admin()
-        .await
-        .ask(&Request::Hosts { names: Vec::new() })
-        .await
-        .unwrap();
-    let [Reply::Hosts(hosts)] = &hosts[..] else {
-        panic!("{hosts:?}")
-    };
+    let hosts = host_views(&master.admin().await, Vec::new()).await;
     assert_eq!(
         (hosts.len(), hosts[0].state, hosts[0].finished),
         (1, HostState::Ready, 1)
@@ -817,14 +894,12 @@ async fn a_newer_session_of_a_host_takes_over_from_the_older_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_does_not_send_when_it_promised_to_is_disconnected() {
     let master = Master::start().await;
-    let pc = master.enrol(Role::Worker, "pc").await;
-    let mut worker = master.worker(&pc, Vec::new()).await;
+    let mut worker = master.host("pc").await;
     let often = Duration::from_millis(300);
 
     let before = worker.connection.received();
     for _ in 0..20 {
-        let promise = ToMaster::Alive(often.into());
-        worker.control.tx.send(&promise).await.unwrap();
+        worker.tell(ToMaster::Alive(often.into())).await;
         tokio::time::sleep(often / 3).await;
     }
     let answers = worker.connection.received() - before;
@@ -843,10 +918,8 @@ async fn a_worker_that_does_not_send_when_it_promised_to_is_disconnected() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_promised_little_is_heard_soon_once_it_has_work() {
     let master = Master::start().await;
-    let pc = master.enrol(Role::Worker, "pc").await;
-    let mut worker = master.worker(&pc, Vec::new()).await;
-    let seldom = ToMaster::Alive(Span::from_secs(100));
-    worker.control.tx.send(&seldom).await.unwrap();
+    let mut worker = master.host("pc").await;
+    worker.tell(ToMaster::Alive(Span::from_secs(100))).await;
 
     submit(&master.admin().await, 1, &noops(1)).await.unwrap();
     worker.assignments(1).await;
@@ -857,9 +930,7 @@ async fn a_worker_that_promised_little_is_heard_soon_once_it_has_work() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_that_says_nothing_or_ends_early_holds_up_no_other() {
     let master = Master::start().await;
-    let worker = master
-        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
-        .await;
+    let worker = master.host("pc").await;
     let mut empty = worker.connection.open_bare().await.unwrap();
     empty.tx.finish();
     let mut silent = worker.connection.open_bare().await.unwrap();
@@ -881,29 +952,16 @@ async fn a_missed_stop_is_repeated_with_the_next_heartbeat_or_hello() {
         let mut worker = master.worker(&pc, Vec::new()).await;
         let attempt = worker.assignments(1).await.remove(0).attempt;
         let held = vec![held(attempt)];
-        let only = Selector::Ids(IdSet::from_range(job.0, job.0));
 
         if over_hello {
             worker.connection.close("away").await;
-            admin
-                .ask(&Request::Cancel {
-                    jobs: only,
-                    tasks: None,
-                })
-                .await
-                .unwrap();
+            cancel(&admin, one(job)).await;
             let worker = master.worker(&pc, held).await;
             assert!(
                 matches!(&worker.welcome, ToWorker::Welcome { abandon, .. } if *abandon == [attempt])
             );
         } else {
-            admin
-                .ask(&Request::Cancel {
-                    jobs: only,
-                    tasks: None,
-                })
-                .await
-                .unwrap();
+            cancel(&admin, one(job)).await;
 
             assert!(
                 matches!(worker.next().await, ToWorker::Stop { attempts, .. } if attempts == [attempt]),
@@ -911,15 +969,7 @@ async fn a_missed_stop_is_repeated_with_the_next_heartbeat_or_hello() {
             );
 
             // As if it had not arrived.
-            worker
-                .control
-                .tx
-                .send(&ToMaster::Heartbeat {
-                    status: OwnerState::Away.into(),
-                    held,
-                })
-                .await
-                .unwrap();
+            worker.tell(heartbeat(held)).await;
 
             assert!(
                 matches!(worker.next().await, ToWorker::Beat { abandon } if abandon == [attempt])
@@ -931,9 +981,7 @@ async fn a_missed_stop_is_repeated_with_the_next_heartbeat_or_hello() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_reports_as_often_as_its_policy_needs() {
     let master = Master::start().await;
-    let mut worker = master
-        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
-        .await;
+    let mut worker = master.host("pc").await;
     for (id, row) in (1..).zip(scheduler::catalogue()) {
         // Others of the catalogue wait for more hosts first.
         if !matches!(row.name, "deskgrid" | "FCFS" | "PRI-CR") {
@@ -950,8 +998,7 @@ async fn a_worker_reports_as_often_as_its_policy_needs() {
 
         let assignment = worker.assignments(1).await.remove(0);
         assert_eq!(assignment.report_every, row.reports(), "{}", row.name);
-        worker.deliver(assignment.attempt).await;
-        worker.acknowledged(assignment.attempt).await;
+        worker.finish(assignment.attempt).await;
     }
 }
 
@@ -970,6 +1017,12 @@ fn saving_job() -> JobSpec {
     }
 }
 
+/// The list of a state of this one file.
+fn list_of(blob: BlobRef) -> Vec<u8> {
+    let file = ListedFile::new("step".parse().unwrap(), blob);
+    Manifest::from(vec![file]).to_bytes().unwrap()
+}
+
 /// From which state the assignment starts.
 fn from(assignment: &Assignment) -> Option<Saved> {
     match &assignment.work {
@@ -980,15 +1033,12 @@ fn from(assignment: &Assignment) -> Option<Saved> {
 
 impl Worker {
     async fn saved(&mut self, attempt: AttemptId, sequence: u32, saving: Saving) {
-        self.control
-            .tx
-            .send(&ToMaster::Checkpoint {
-                attempt,
-                sequence,
-                saving,
-            })
-            .await
-            .unwrap();
+        self.tell(ToMaster::Checkpoint {
+            attempt,
+            sequence,
+            saving,
+        })
+        .await;
     }
 
     async fn put(&self, bytes: &[u8]) -> BlobRef {
@@ -1001,14 +1051,11 @@ impl Worker {
 
     /// Gives the attempt back, and takes the next one of its task.
     async fn again(&mut self, attempt: AttemptId) -> Assignment {
-        self.control
-            .tx
-            .send(&ToMaster::Returned {
-                attempts: vec![attempt],
-                why: "test".into(),
-            })
-            .await
-            .unwrap();
+        self.tell(ToMaster::Returned {
+            attempts: vec![attempt],
+            why: "test".into(),
+        })
+        .await;
         self.assignments(1).await.remove(0)
     }
 }
@@ -1021,18 +1068,12 @@ async fn the_next_attempt_starts_from_the_newest_state_that_is_whole() {
         .await
         .unwrap();
     let mut worker = master.worker(&pc, Vec::new()).await;
-    let list = |blob| {
-        Manifest::from(vec![ListedFile::new("step".parse().unwrap(), blob)])
-            .to_bytes()
-            .unwrap()
-    };
-
     let first = worker.assignments(1).await.remove(0);
     assert_eq!(from(&first), None);
 
     // A list without its file, a list that is none, and one that is not there count for nothing.
     let partial = worker
-        .put(&list(link::content::hash_bytes(b"never sent")))
+        .put(&list_of(link::content::hash_bytes(b"never sent")))
         .await;
     let broken = worker.put(b"\x05").await;
     for (sequence, manifest) in [
@@ -1049,7 +1090,7 @@ async fn the_next_attempt_starts_from_the_newest_state_that_is_whole() {
     assert_eq!(from(&second), None);
 
     let content = worker.put(b"half way").await;
-    let whole = worker.put(&list(content)).await;
+    let whole = worker.put(&list_of(content)).await;
     worker
         .saved(second.attempt, 4, Saving::Complete(whole))
         .await;
@@ -1059,7 +1100,7 @@ async fn the_next_attempt_starts_from_the_newest_state_that_is_whole() {
         .saved(
             first.attempt,
             9,
-            Saving::Complete(worker.put(&list(worker.put(b"older").await)).await),
+            Saving::Complete(worker.put(&list_of(worker.put(b"older").await)).await),
         )
         .await;
 
@@ -1071,7 +1112,7 @@ async fn the_next_attempt_starts_from_the_newest_state_that_is_whole() {
         .saved(
             stranger,
             1,
-            Saving::Complete(worker.put(&list(worker.put(b"strange").await)).await),
+            Saving::Complete(worker.put(&list_of(worker.put(b"strange").await)).await),
         )
         .await;
 
@@ -1089,8 +1130,7 @@ async fn the_next_attempt_starts_from_the_newest_state_that_is_whole() {
     );
 
     // Also after a restart; and with the end of the task it goes.
-    master.stop().await;
-    master.again().await;
+    master.restart().await;
 
     let mut worker = master.worker(&pc, vec![held(third.attempt)]).await;
     let fourth = worker.again(third.attempt).await;
@@ -1098,8 +1138,7 @@ async fn the_next_attempt_starts_from_the_newest_state_that_is_whole() {
     worker
         .saved(fourth.attempt, 0, Saving::FromScratch("test".into()))
         .await;
-    worker.deliver(fourth.attempt).await;
-    worker.acknowledged(fourth.attempt).await;
+    worker.finish(fourth.attempt).await;
 
     let view = task(&master.admin().await, job).await;
     let last = &view.attempts[3];
@@ -1120,7 +1159,7 @@ async fn the_next_attempt_starts_from_the_newest_state_that_is_whole() {
     if database::is_used() {
         return; // There is no file to look into.
     }
-    let store = rusqlite::Connection::open(master.dir.path().join("master/store.sqlite")).unwrap();
+    let store = master.store_file();
     let left = "SELECT (SELECT COUNT(*) FROM checkpoint) + (SELECT COUNT(*) FROM checkpoint_blob)";
     assert_eq!(
         store
@@ -1130,16 +1169,20 @@ async fn the_next_attempt_starts_from_the_newest_state_that_is_whole() {
     );
 }
 
-async fn task(client: &Client, job: JobId) -> TaskView {
+async fn tasks(client: &Client, job: JobId) -> Vec<TaskView> {
     let request = Request::Tasks {
         job,
         tasks: Selector::All,
         states: Vec::new(),
     };
     match within(client.ask(&request)).await.unwrap().remove(0) {
-        Reply::Tasks(mut tasks) => tasks.remove(0),
+        Reply::Tasks(tasks) => tasks,
         other => panic!("{other:?}"),
     }
+}
+
+async fn task(client: &Client, job: JobId) -> TaskView {
+    tasks(client, job).await.remove(0)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -1148,22 +1191,18 @@ async fn learned_host_facts_survive_a_restart_unless_unreadable() {
         return; // There is no file to damage.
     }
     let mut master = Master::start().await;
-    let worker = master
-        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
-        .await;
+    let worker = master.host("pc").await;
     worker.connection.close("away").await;
 
-    let store = master.dir.path().join("master/store.sqlite");
     let begins = |master: &Master| {
-        let bytes = std::fs::read(master.record.as_ref().unwrap()).unwrap();
-        let run = scheduler::record::read(&bytes).unwrap().pop().unwrap();
         let kind = |event: &Event| match event {
             Event::Learned(_) => "learned",
             Event::HostKnown { .. } => "known",
             Event::HostOffers { .. } => "offers",
             _ => "other",
         };
-        run.steps
+        let steps = master.steps();
+        steps
             .iter()
             .map(|step| kind(&step.event))
             .collect::<Vec<_>>()
@@ -1175,13 +1214,8 @@ async fn learned_host_facts_survive_a_restart_unless_unreadable() {
     ] {
         master.stop().await;
         if name == "second" {
-            let store = rusqlite::Connection::open(&store).unwrap();
-            assert_eq!(
-                store
-                    .execute("UPDATE meta SET value = x'FF' WHERE key = 'experience'", [])
-                    .unwrap(),
-                1
-            );
+            let damage = "UPDATE meta SET value = x'FF' WHERE key = 'experience'";
+            assert_eq!(master.store_file().execute(damage, []).unwrap(), 1);
             // The master would notice that somebody has changed it.
             master.settings = |config| config.accept.store = true;
         }
@@ -1195,37 +1229,15 @@ async fn learned_host_facts_survive_a_restart_unless_unreadable() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outdated_program_is_told_to_upgrade() {
     let master = Master::start().await;
-    let connection = link::connect(&master.enrol(Role::Worker, "pc").await, Purpose::Worker)
-        .await
-        .unwrap();
-    let mut control = connection.open(&Open::Control).await.unwrap();
-    let ToMaster::Hello {
-        facts,
-        status,
-        held,
-        ..
-    } = hello(Vec::new())
-    else {
-        unreachable!()
-    };
-
+    let pc = master.enrol(Role::Worker, "pc").await;
     let versions = Versions {
         min: 0,
         max: 0,
         program: "0.0.9".into(),
     };
-    control
-        .tx
-        .send(&ToMaster::Hello {
-            versions,
-            facts,
-            status,
-            held,
-        })
-        .await
-        .unwrap();
-
-    let answer = within(control.rx.expect::<ToWorker>()).await.unwrap();
+    let hello = greeting(versions, facts(), Vec::new());
+    let greeted = within(Box::pin(master.greeted(&pc, &hello))).await;
+    let answer = greeted.unwrap().welcome;
     assert!(
         matches!(&answer, ToWorker::Refused(r) if r.code == RefusalCode::Version && r.hint.contains("0.0.9")),
         "{answer:?}"

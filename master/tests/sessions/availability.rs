@@ -10,11 +10,7 @@ use super::*;
 impl Worker {
     /// Says how its host was available and waits until that is kept.
     async fn record(&mut self, last: u64, stretches: Vec<AvailabilityInterval>) {
-        self.control
-            .tx
-            .send(&ToMaster::Recorded { last, stretches })
-            .await
-            .unwrap();
+        self.tell(ToMaster::Recorded { last, stretches }).await;
         while self.next().await != (ToWorker::Kept { last }) {}
     }
 }
@@ -27,21 +23,17 @@ async fn recorded(master: &Master) -> Vec<AvailabilityView> {
         until: Time(u64::MAX),
     };
     let replies = master.admin().await.ask(&request).await.unwrap();
-    let view = |reply| {
-        if let Reply::Availability(view) = reply {
-            view
-        } else {
-            panic!("{reply:?}")
-        }
-    };
-    replies.into_iter().map(view).collect()
+    let views = replies.into_iter().map(|reply| match reply {
+        Reply::Availability(view) => view,
+        other => panic!("{other:?}"),
+    });
+    views.collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn availability_is_kept_once_over_a_restart_and_shown_to_admins_only() {
     let mut master = Master::start().await;
-    let identity = master.enrol(Role::Worker, "pc").await;
-    let mut worker = master.worker(&identity, Vec::new()).await;
+    let mut worker = master.host("pc").await;
     let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap();
@@ -88,8 +80,7 @@ async fn availability_is_kept_once_over_a_restart_and_shown_to_admins_only() {
     );
 
     assert_eq!(views[0].stretches, expected);
-    master.stop().await;
-    master.again().await;
+    master.restart().await;
 
     let views = recorded(&master).await;
     assert_eq!(
@@ -97,9 +88,7 @@ async fn availability_is_kept_once_over_a_restart_and_shown_to_admins_only() {
         (&expected, false)
     );
 
-    let user = Client::connect(&master.enrol(Role::Client, "user").await)
-        .await
-        .unwrap();
+    let user = master.user("user").await;
     let request = Request::Availability {
         hosts: Vec::new(),
         since: Time(0),
@@ -114,8 +103,7 @@ async fn availability_is_kept_once_over_a_restart_and_shown_to_admins_only() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_record_comes_in_portions_and_whole() {
     let master = Master::start().await;
-    let identity = master.enrol(Role::Worker, "pc").await;
-    let mut worker = master.worker(&identity, Vec::new()).await;
+    let mut worker = master.host("pc").await;
     let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap();

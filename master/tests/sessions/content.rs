@@ -7,16 +7,10 @@ use common::content::BlobHash;
 use common::job::{Compare, Quorum, Tolerance};
 use common::wire::stream::{GetReply, PutReply};
 
-use super::identity::{audited, one};
+use super::identity::audited;
 use super::*;
 
 const SECRET: &[u8] = b"what ann keeps to herself";
-
-async fn user(master: &Master, name: &str) -> Client {
-    Client::connect(&master.enrol(Role::Client, name).await)
-        .await
-        .unwrap()
-}
 
 /// A job of one task that reads this content.
 fn reads(blob: BlobRef) -> JobSpec {
@@ -39,16 +33,17 @@ async fn offer(connection: &Connection, blob: BlobRef) -> (PutReply, Channel) {
     (reply, channel)
 }
 
-async fn ask_for(connection: &Connection, hash: common::content::BlobHash) -> GetReply {
-    let mut channel = connection
-        .open(&Open::Get {
-            hash,
-            offset: 0,
-            peers: false,
-            failed: Vec::new(),
-        })
-        .await
-        .unwrap();
+pub(super) fn get(hash: BlobHash) -> Open {
+    Open::Get {
+        hash,
+        offset: 0,
+        peers: false,
+        failed: Vec::new(),
+    }
+}
+
+async fn ask_for(connection: &Connection, hash: BlobHash) -> GetReply {
+    let mut channel = connection.open(&get(hash)).await.unwrap();
     within(channel.rx.expect::<GetReply>()).await.unwrap()
 }
 
@@ -59,8 +54,8 @@ fn not_here(reply: &GetReply) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_hash_of_foreign_content_reveals_and_gives_nothing() {
     let master = Master::start().await;
-    let ann = user(&master, "ann").await;
-    let eve = user(&master, "eve").await;
+    let ann = master.user("ann").await;
+    let eve = master.user("eve").await;
     let secret = ann.put_bytes(SECRET).await.unwrap();
     submit(&ann, 1, &reads(secret)).await.unwrap();
 
@@ -79,18 +74,13 @@ async fn the_hash_of_foreign_content_reveals_and_gives_nothing() {
             "{refused}"
         );
 
-        let spec = Submission::Blob(blob);
-        let id = RequestId(uuid::Uuid::from_u128(3));
-        let refused = eve
-            .ask(&Request::Submit {
-                id,
-                spec,
-                disclosed: false,
-                dry_run: true,
-            })
-            .await
-            .err()
-            .unwrap();
+        let dry_run = Request::Submit {
+            id: RequestId(uuid::Uuid::from_u128(3)),
+            spec: Submission::Blob(blob),
+            disclosed: false,
+            dry_run: true,
+        };
+        let refused = refusal(&eve, &dry_run).await;
         assert!(refused.to_string().contains("is not here"), "{refused}");
         assert!(not_here(&ask_for(eve.connection(), blob.hash).await));
     }
@@ -102,13 +92,7 @@ async fn the_hash_of_foreign_content_reveals_and_gives_nothing() {
 
     let other = ann.put_bytes(b"another of ann's").await.unwrap();
     let (job, _) = submit(&ann, 5, &reads(other)).await.unwrap();
-    ann.ask(&Request::Share {
-        jobs: one(job),
-        user: "eve".into(),
-        on: true,
-    })
-    .await
-    .unwrap();
+    share(&ann, one(job), "eve", true).await;
 
     assert_eq!(offer(eve.connection(), other).await.0, PutReply::Stored);
     submit(&eve, 6, &reads(other)).await.unwrap();
@@ -121,22 +105,14 @@ async fn uploaded_content_is_not_sent_again_while_it_is_needed() {
     let ann = Client::connect(&identity).await.unwrap();
     let blob = ann.put_bytes(SECRET).await.unwrap();
     assert_eq!(offer(ann.connection(), blob).await.0, PutReply::Stored);
-    master.stop().await;
-    master.again().await;
+    master.restart().await;
 
-    let mut moved = identity;
-    moved.link.master = master.address();
-
+    let moved = towards(&master, &identity);
     let ann = Client::connect(&moved).await.unwrap();
     assert_eq!(offer(ann.connection(), blob).await.0, PutReply::Stored);
 
     let (job, _) = submit(&ann, 1, &reads(blob)).await.unwrap();
-    ann.ask(&Request::Cancel {
-        jobs: one(job),
-        tasks: None,
-    })
-    .await
-    .unwrap();
+    cancel(&ann, one(job)).await;
 
     ann.ask(&Request::Forget { jobs: one(job) }).await.unwrap();
     submit(&ann, 2, &reads(blob)).await.unwrap();
@@ -145,8 +121,8 @@ async fn uploaded_content_is_not_sent_again_while_it_is_needed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_user_blocks_or_spoils_the_upload_of_another() {
     let master = Master::start().await;
-    let ann = user(&master, "ann").await;
-    let eve = user(&master, "eve").await;
+    let ann = master.user("ann").await;
+    let eve = master.user("eve").await;
     let blob = link::content::hash_bytes(SECRET);
     let (reply, mut squatting) = offer(eve.connection(), blob).await;
     assert_eq!(reply, PutReply::Resume(0));
@@ -171,19 +147,12 @@ async fn no_user_blocks_or_spoils_the_upload_of_another() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_gets_only_the_content_of_its_attempts() {
     let master = Master::start().await;
-    let ann = user(&master, "ann").await;
+    let ann = master.user("ann").await;
     let given = ann.put_bytes(SECRET).await.unwrap();
     let other = ann.put_bytes(b"not for this host").await.unwrap();
-    let mut worker = master
-        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
-        .await;
-    let idle = master
-        .worker(&master.enrol(Role::Worker, "idle").await, Vec::new())
-        .await;
-    let drained = Request::Drain {
-        host: "idle".into(),
-    };
-    master.admin().await.ask(&drained).await.unwrap();
+    let mut worker = master.host("pc").await;
+    let idle = master.host("idle").await;
+    drain(&master.admin().await, "idle", true).await;
 
     submit(&ann, 1, &reads(given)).await.unwrap();
     let attempt = worker.assignments(1).await.remove(0).attempt;
@@ -212,16 +181,11 @@ async fn a_worker_gets_the_files_of_the_state_from_which_its_attempt_starts() {
 
     let mut worker = master.worker(&pc, Vec::new()).await;
     let first = worker.assignments(1).await.remove(0);
-    let list = |blob| {
-        Manifest::from(vec![ListedFile::new("step".parse().unwrap(), blob)])
-            .to_bytes()
-            .unwrap()
-    };
 
     let mut known = Vec::new();
     for (sequence, step) in [(1, &b"one"[..]), (2, b"two")] {
         let file = worker.put(step).await;
-        let manifest = worker.put(&list(file)).await;
+        let manifest = worker.put(&list_of(file)).await;
         worker
             .saved(first.attempt, sequence, Saving::Complete(manifest))
             .await;
@@ -229,13 +193,13 @@ async fn a_worker_gets_the_files_of_the_state_from_which_its_attempt_starts() {
     }
 
     // Of a file that it never brought it has no state.
-    let ann = user(&master, "ann").await;
+    let ann = master.user("ann").await;
     let secret = ann.put_bytes(SECRET).await.unwrap();
     worker
         .saved(
             first.attempt,
             3,
-            Saving::Complete(worker.put(&list(secret)).await),
+            Saving::Complete(worker.put(&list_of(secret)).await),
         )
         .await;
 
@@ -257,8 +221,7 @@ async fn a_worker_gets_the_files_of_the_state_from_which_its_attempt_starts() {
 
 /// Changes one byte of content that lies at the master, as a disk does that fails.
 pub(super) fn damage(master: &Master, blob: BlobRef) {
-    let store = link::BlobStore::open(&master.dir.path().join("master/content")).unwrap();
-    let path = store.path_of(&blob.hash);
+    let path = master.content().path_of(&blob.hash);
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[0] ^= 1;
     std::fs::write(path, bytes).unwrap();
@@ -278,8 +241,7 @@ async fn a_result_that_was_damaged_at_the_master_is_computed_again_on_demand() {
         let attempt = worker.assignments(1).await.remove(0).attempt;
         let blob = worker.put(&[fill; 9_000]).await;
         worker.stdout = Content::Blob(blob);
-        worker.deliver(attempt).await;
-        worker.acknowledged(attempt).await;
+        worker.finish(attempt).await;
         results.push((attempt, blob));
     }
 
@@ -288,34 +250,22 @@ async fn a_result_that_was_damaged_at_the_master_is_computed_again_on_demand() {
         job,
         tasks: Selector::All,
     };
-    assert!(
-        matches!(&ann.ask(&recompute).await.unwrap()[..], [Reply::Changed(none)] if *none == [(job, 0)])
-    );
+    assert_eq!(changed(&ann, &recompute).await, [(job, 0)]);
 
     let (lost, blob) = results[1];
     damage(&master, blob);
-    assert!(
-        matches!(&ann.ask(&recompute).await.unwrap()[..], [Reply::Changed(one)] if *one == [(job, 1)])
-    );
+    assert_eq!(changed(&ann, &recompute).await, [(job, 1)]);
 
     let again = worker.assignments(1).await.remove(0).attempt;
     assert_eq!((again.task, again.number), (lost.task, 2));
     worker.stdout = Content::Blob(worker.put(&[8; 9_000]).await);
-    worker.deliver(again).await;
-    worker.acknowledged(again).await;
+    worker.finish(again).await;
     assert_eq!(state(&ann, job).await, JobState::Finished);
 
     let dir = tempfile::tempdir().unwrap();
     ann.fetch(blob, &dir.path().join("whole")).await.unwrap();
 
-    let tasks = Request::Tasks {
-        job,
-        tasks: Selector::All,
-        states: Vec::new(),
-    };
-    let Reply::Tasks(tasks) = ann.ask(&tasks).await.unwrap().remove(0) else {
-        panic!("no tasks")
-    };
+    let tasks = tasks(&ann, job).await;
     let why = tasks[usize::try_from(lost.task.index).unwrap() - 1].attempts[0]
         .reason
         .clone()
@@ -324,16 +274,11 @@ async fn a_result_that_was_damaged_at_the_master_is_computed_again_on_demand() {
 
     // The same over a restart, of a job that is settled and of which nothing is in memory.
     damage(&master, blob);
-    master.stop().await;
-    master.again().await;
+    master.restart().await;
 
-    let mut moved = ann_identity;
-    moved.link.master = master.address();
-
+    let moved = towards(&master, &ann_identity);
     let ann = Client::connect(&moved).await.unwrap();
-    assert!(
-        matches!(&ann.ask(&recompute).await.unwrap()[..], [Reply::Changed(one)] if *one == [(job, 1)])
-    );
+    assert_eq!(changed(&ann, &recompute).await, [(job, 1)]);
 
     let mut worker = master.worker(&pc, Vec::new()).await;
     assert_eq!(worker.assignments(1).await.remove(0).attempt.number, 3);
@@ -342,17 +287,14 @@ async fn a_result_that_was_damaged_at_the_master_is_computed_again_on_demand() {
 #[tokio::test(flavor = "multi_thread")]
 async fn results_that_cannot_be_read_at_present_are_kept() {
     let master = Master::start().await;
-    let ann = user(&master, "ann").await;
-    let mut worker = master
-        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
-        .await;
+    let ann = master.user("ann").await;
+    let mut worker = master.host("pc").await;
     let (job, _) = submit(&ann, 1, &noops(2)).await.unwrap();
     let blob = worker.put(&[7; 9_000]).await;
     worker.stdout = Content::Blob(blob);
 
     for attempt in worker.assignments(2).await {
-        worker.deliver(attempt.attempt).await;
-        worker.acknowledged(attempt.attempt).await;
+        worker.finish(attempt.attempt).await;
     }
     assert_eq!(state(&ann, job).await, JobState::Finished);
 
@@ -361,7 +303,7 @@ async fn results_that_cannot_be_read_at_present_are_kept() {
         tasks: Selector::Ids(IdSet::from_range(1, 1)),
     };
     let content = master.dir.path().join("master/content");
-    let path = link::BlobStore::open(&content).unwrap().path_of(&blob.hash);
+    let path = master.content().path_of(&blob.hash);
     let aside = master.dir.path().join("aside");
 
     // A directory in the place of the file can be opened and not be read.
@@ -382,9 +324,7 @@ async fn results_that_cannot_be_read_at_present_are_kept() {
     std::fs::remove_dir_all(&content).unwrap();
     std::fs::rename(&aside, &content).unwrap();
 
-    assert!(
-        matches!(&ann.ask(&recompute).await.unwrap()[..], [Reply::Changed(none)] if *none == [(job, 0)])
-    );
+    assert_eq!(changed(&ann, &recompute).await, [(job, 0)]);
     let dir = tempfile::tempdir().unwrap();
     ann.fetch(blob, &dir.path().join("whole")).await.unwrap();
 }
@@ -392,14 +332,12 @@ async fn results_that_cannot_be_read_at_present_are_kept() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_input_that_was_damaged_at_the_master_is_put_aside_and_comes_again_from_its_user() {
     let master = Master::start().await;
-    let ann = user(&master, "ann").await;
+    let ann = master.user("ann").await;
     let blob = ann.put_bytes(SECRET).await.unwrap();
     submit(&ann, 1, &reads(blob)).await.unwrap();
     damage(&master, blob);
 
-    let mut worker = master
-        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
-        .await;
+    let mut worker = master.host("pc").await;
     worker.assignments(1).await;
 
     let cache = tempfile::tempdir().unwrap();
@@ -411,12 +349,7 @@ async fn an_input_that_was_damaged_at_the_master_is_put_aside_and_comes_again_fr
     assert!(matches!(damaged, LinkError::Damaged { .. }), "{damaged:?}");
 
     // From then on it is not here, and its user sends it instead of being told that it is.
-    within(async {
-        while !not_here(&ask_for(&worker.connection, blob.hash).await) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    })
-    .await;
+    eventually(async || not_here(&ask_for(&worker.connection, blob.hash).await)).await;
 
     ann.put_bytes(SECRET).await.unwrap();
     link::content::get(&worker.connection, &cache, blob)
@@ -431,11 +364,20 @@ fn little_room(config: &mut Config) {
     config.limits.unused_bytes_per_user = 100 * KIB as u64;
 }
 
+/// The bytes that have come of content that is under way.
+fn came(master: &Master) -> u64 {
+    let incoming = master.dir.path().join("master/content/incoming");
+    let parts = std::fs::read_dir(incoming).unwrap();
+    parts
+        .map(|part| part.unwrap().metadata().unwrap().len())
+        .sum()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn content_without_a_job_counts_only_against_its_sender() {
     let master = Master::with(little_room).await;
-    let ann = user(&master, "ann").await;
-    let bob = user(&master, "bob").await;
+    let ann = master.user("ann").await;
+    let bob = master.user("bob").await;
     let first = ann.put_bytes(&[1; 60 * KIB]).await.unwrap();
     let refused = ann.put_bytes(&[2; 60 * KIB]).await.err().unwrap();
     let LinkError::Refused(refusal) = &refused else {
@@ -452,12 +394,7 @@ async fn content_without_a_job_counts_only_against_its_sender() {
     // What a job needs does not count; once that is forgotten it does again.
     let (job, _) = submit(&ann, 1, &reads(first)).await.unwrap();
     let second = ann.put_bytes(&[3; 60 * KIB]).await.unwrap();
-    ann.ask(&Request::Cancel {
-        jobs: one(job),
-        tasks: None,
-    })
-    .await
-    .unwrap();
+    cancel(&ann, one(job)).await;
 
     ann.ask(&Request::Forget { jobs: one(job) }).await.unwrap();
     submit(&ann, 2, &reads(second)).await.unwrap();
@@ -470,19 +407,7 @@ async fn content_without_a_job_counts_only_against_its_sender() {
     assert_eq!(reply, PutReply::Resume(0));
     broken.tx.raw().write_all(&[5; 39 * KIB]).await.unwrap();
 
-    let incoming = master.dir.path().join("master/content/incoming");
-    let parts = || {
-        std::fs::read_dir(&incoming)
-            .unwrap()
-            .map(|part| part.unwrap().metadata().unwrap().len())
-            .sum::<u64>()
-    };
-    within(async {
-        while parts() < 39 * KIB as u64 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    })
-    .await;
+    eventually(async || came(&master) >= 39 * KIB as u64).await;
 
     assert!(bob.put_bytes(&[6; 2]).await.is_err());
     broken.tx.raw().reset(9u32.into()).unwrap();
@@ -492,7 +417,7 @@ async fn content_without_a_job_counts_only_against_its_sender() {
 #[tokio::test(flavor = "multi_thread")]
 async fn tiny_files_without_a_job_count_as_what_a_disk_can_hold_of_them() {
     let master = Master::with(little_room).await;
-    let ann = user(&master, "ann").await;
+    let ann = master.user("ann").await;
     let mut sent = 0_u8;
     while ann.put_bytes(&[sent]).await.is_ok() {
         sent += 1;
@@ -500,7 +425,7 @@ async fn tiny_files_without_a_job_count_as_what_a_disk_can_hold_of_them() {
     assert_eq!(sent, 6, "16 KiB each in 100");
 
     // So do those that broke off, however little of them has come.
-    let bob = user(&master, "bob").await;
+    let bob = master.user("bob").await;
     let mut begun = 0_u8;
     loop {
         let (reply, mut broken) =
@@ -517,26 +442,14 @@ async fn tiny_files_without_a_job_count_as_what_a_disk_can_hold_of_them() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_that_broke_off_goes_on_with_every_byte_that_came() {
     let master = Master::start().await;
-    let ann = user(&master, "ann").await;
+    let ann = master.user("ann").await;
     let bytes: Vec<u8> = (0..900_000u32).map(|i| (i * 7 % 251) as u8).collect();
     let blob = link::content::hash_bytes(&bytes);
     let (reply, mut broken) = offer(ann.connection(), blob).await;
     assert_eq!(reply, PutReply::Resume(0));
     broken.tx.raw().write_all(&bytes[..777_777]).await.unwrap();
 
-    let incoming = master.dir.path().join("master/content/incoming");
-    let came = || {
-        let parts = std::fs::read_dir(&incoming).unwrap();
-        parts
-            .map(|part| part.unwrap().metadata().unwrap().len())
-            .sum::<u64>()
-    };
-    within(async {
-        while came() < 777_777 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    })
-    .await;
+    eventually(async || came(&master) >= 777_777).await;
     broken.tx.raw().reset(9u32.into()).unwrap();
 
     let (reply, mut again) = offer(ann.connection(), blob).await;
@@ -691,18 +604,12 @@ fn about(job: JobId) -> Vec<Request> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shared_job_can_be_viewed_and_a_strangers_cannot() {
     let master = Master::start().await;
-    let ann = user(&master, "ann").await;
-    let bob = user(&master, "bob").await;
-    let eve = user(&master, "eve").await;
+    let ann = master.user("ann").await;
+    let bob = master.user("bob").await;
+    let eve = master.user("eve").await;
     let admin = master.admin().await;
     let (job, _) = submit(&ann, 1, &noops(1)).await.unwrap();
-    ann.ask(&Request::Share {
-        jobs: one(job),
-        user: "bob".into(),
-        on: true,
-    })
-    .await
-    .unwrap();
+    share(&ann, one(job), "bob", true).await;
 
     for request in &about(job) {
         let refused = async |client: &Client| {
@@ -740,10 +647,8 @@ async fn a_shared_job_can_be_viewed_and_a_strangers_cannot() {
 #[tokio::test(flavor = "multi_thread")]
 async fn processor_time_that_an_attempt_cannot_have_had_is_neither_billed_nor_believed() {
     let master = Master::start().await;
-    let ann = user(&master, "ann").await;
-    let mut worker = master
-        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
-        .await;
+    let ann = master.user("ann").await;
+    let mut worker = master.host("pc").await;
 
     submit(&ann, 1, &noops(2)).await.unwrap();
     for wild in [1 << 62, u64::MAX] {
@@ -754,34 +659,31 @@ async fn processor_time_that_an_attempt_cannot_have_had_is_neither_billed_nor_be
             ..Completion::bare(attempt, Outcome::Succeeded)
         };
 
-        worker
-            .control
-            .tx
-            .send(&ToMaster::Delivered(vec![Delivery {
-                completion,
-                ago: Span::ZERO,
-            }]))
-            .await
-            .unwrap();
+        worker.deliver_this(completion).await;
 
         worker.acknowledged(attempt).await;
     }
 
-    let Reply::Accounts(accounts) = ann
-        .ask(&Request::Account {
-            user: None,
-            jobs: false,
-        })
-        .await
-        .unwrap()
-        .remove(0)
-    else {
-        panic!("no account")
-    };
-
-    let billed_s = accounts[0].billed_s;
+    let billed_s = account(&ann).await.billed_s;
     assert!(billed_s > 0.0 && billed_s < 60.0, "{billed_s} s");
     audited(&master, "pc", "claim", false, "of processor time").await;
+}
+
+/// A job of so many tasks, of each of which two results are compared like this.
+fn compared(tasks: u32, compare: Compare) -> JobSpec {
+    let quorum = Quorum {
+        size: 2,
+        adaptive: false,
+        compare,
+    };
+    let rules = Rules {
+        quorum,
+        ..Rules::default()
+    };
+    JobSpec {
+        rules,
+        ..noops(tasks)
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -790,19 +692,8 @@ async fn a_tolerance_of_nonsense_is_refused_in_words() {
     let nan: Tolerance =
         postcard::from_bytes(&postcard::to_stdvec(&f64::NAN.to_bits()).unwrap()).unwrap();
 
-    let quorum = Quorum {
-        size: 2,
-        adaptive: false,
-        compare: Compare::Floats(nan),
-    };
-    let spec = JobSpec {
-        rules: Rules {
-            quorum,
-            ..Rules::default()
-        },
-        ..noops(1)
-    };
-    let refused = submit(&user(&master, "ann").await, 1, &spec)
+    let spec = compared(1, Compare::Floats(nan));
+    let refused = submit(&master.user("ann").await, 1, &spec)
         .await
         .err()
         .unwrap();
@@ -815,26 +706,15 @@ async fn a_tolerance_of_nonsense_is_refused_in_words() {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_results_that_a_program_is_to_compare_can_be_judged() {
     let master = Master::start().await;
-    let ann = user(&master, "ann").await;
-    let quorum = Quorum {
-        size: 2,
-        adaptive: false,
-        compare: Compare::Program,
-    };
-    let rules = Rules {
-        quorum,
-        ..Rules::default()
-    };
-    let judged = JobSpec { rules, ..noops(1) };
-
+    let ann = master.user("ann").await;
     let (job, _) = submit(&ann, 1, &noops(1)).await.unwrap();
-    let refused = within(ann.ask(&Request::Undecided { job })).await;
-    let refused = refused.err().unwrap();
+    let refused = refusal(&ann, &Request::Undecided { job }).await;
     assert!(
         code(&refused) == RefusalCode::Conflict && refused.to_string().contains("no program"),
         "{refused}"
     );
 
+    let judged = compared(1, Compare::Program);
     let (job, _) = submit(&ann, 2, &judged).await.unwrap();
     let waiting = within(ann.ask(&Request::Undecided { job })).await.unwrap();
     assert!(waiting.is_empty(), "{waiting:?}");
@@ -843,28 +723,12 @@ async fn only_results_that_a_program_is_to_compare_can_be_judged() {
 #[tokio::test(flavor = "multi_thread")]
 async fn results_with_too_many_files_for_a_message_are_refused_after_those_of_other_tasks() {
     let master = Master::start().await;
-    let ann = user(&master, "ann").await;
-    let ones = master.enrol(Role::Worker, "one").await;
-    let others = master.enrol(Role::Worker, "other").await;
-    let mut hosts = [
-        master.worker(&ones, Vec::new()).await,
-        master.worker(&others, Vec::new()).await,
-    ];
-    let rules = Rules {
-        quorum: Quorum {
-            size: 2,
-            adaptive: false,
-            compare: Compare::Program,
-        },
-        ..Rules::default()
-    };
+    let ann = master.user("ann").await;
+    let mut hosts = [master.host("one").await, master.host("other").await];
     // More than are looked at together.
     let tasks = 34;
-    let job = JobSpec {
-        rules,
-        ..noops(tasks)
-    };
-    let (job, _) = submit(&ann, 1, &job).await.unwrap();
+    let spec = compared(tasks, Compare::Program);
+    let (job, _) = submit(&ann, 1, &spec).await.unwrap();
 
     for _ in 0..tasks {
         for host in &mut hosts {
@@ -879,8 +743,7 @@ async fn results_with_too_many_files_for_a_message_are_refused_after_those_of_ot
             let is_last = attempt.task.index == tasks;
             let files = if is_last { 1 } else { 750 };
             host.outputs = (0..files).map(file).collect();
-            host.deliver(attempt).await;
-            host.acknowledged(attempt).await;
+            host.finish(attempt).await;
         }
     }
 
@@ -896,8 +759,7 @@ async fn results_with_too_many_files_for_a_message_are_refused_after_those_of_ot
         .await
         .unwrap();
 
-    let refused = within(ann.ask(&Request::Undecided { job })).await;
-    let refused = refused.err().unwrap();
+    let refused = refusal(&ann, &Request::Undecided { job }).await;
     let named = refused.to_string().contains(&format!("task {job}.1"));
     assert!(
         code(&refused) == RefusalCode::Conflict && named,
@@ -913,40 +775,24 @@ async fn computed_twice(
     results: [&[u8]; 2],
     meanwhile: impl FnOnce(&BlobHash),
 ) -> JobId {
-    let close = Tolerance::new(0.1).unwrap();
-    let rules = Rules {
-        quorum: Quorum {
-            size: 2,
-            adaptive: false,
-            compare: Compare::Floats(close),
-        },
-        ..Rules::default()
-    };
-    let spec = JobSpec { rules, ..noops(1) };
+    let spec = compared(1, Compare::Floats(Tolerance::new(0.1).unwrap()));
     let (job, _) = submit(user, request, &spec).await.unwrap();
 
     let [first, second] = hosts;
     let attempt = first.assignments(1).await.remove(0).attempt;
     let blob = first.put(results[0]).await;
     first.stdout = Content::Blob(blob);
-    first.deliver(attempt).await;
-    first.acknowledged(attempt).await;
+    first.finish(attempt).await;
     meanwhile(&blob.hash);
 
     let attempt = second.assignments(1).await.remove(0).attempt;
     second.stdout = Content::Blob(second.put(results[1]).await);
-    second.deliver(attempt).await;
-    second.acknowledged(attempt).await;
+    second.finish(attempt).await;
     job
 }
 
 async fn until_finished(user: &Client, job: JobId) {
-    let finished = async {
-        while state(user, job).await != JobState::Finished {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    within(finished).await;
+    eventually(async || state(user, job).await == JobState::Finished).await;
 }
 
 /// A master with two hosts, where the comparison of two results of ann's takes until somebody has written to a pipe.
@@ -963,15 +809,10 @@ struct SlowComparison {
 impl SlowComparison {
     async fn start() -> Self {
         let master = Master::start().await;
-        let ann = user(&master, "ann").await;
-        let ones = master.enrol(Role::Worker, "one").await;
-        let others = master.enrol(Role::Worker, "other").await;
-        let mut hosts = [
-            master.worker(&ones, Vec::new()).await,
-            master.worker(&others, Vec::new()).await,
-        ];
+        let ann = master.user("ann").await;
+        let mut hosts = [master.host("one").await, master.host("other").await];
 
-        let store = link::BlobStore::open(&master.dir.path().join("master/content")).unwrap();
+        let store = master.content();
         let mut pipe = std::path::PathBuf::new();
         let slow = |hash: &BlobHash| {
             pipe = store.path_of(hash);
@@ -1000,7 +841,7 @@ async fn a_comparison_that_takes_long_keeps_only_its_own_user_waiting() {
         waits,
         pipe,
     } = SlowComparison::start().await;
-    let bob = user(&master, "bob").await;
+    let bob = master.user("bob").await;
     let decided = computed_twice((&bob, 2), &mut hosts, [b"2.00", b"2.01"], |_| ()).await;
 
     until_finished(&bob, decided).await;
@@ -1030,9 +871,9 @@ async fn a_comparison_reads_its_results_only_when_its_turn_has_come() {
     let second = computed_twice((&ann, 2), &mut hosts, [b"2.00", b"9.00"], |_| ()).await;
 
     // The second one waits. What the store has by its turn is compared, and nothing that was kept since.
-    let db = rusqlite::Connection::open(master.dir.path().join("master/store.sqlite")).unwrap();
     let same = "UPDATE attempt SET result = (SELECT result FROM attempt WHERE job = ?1 AND number = 1) WHERE job = ?1";
-    assert_eq!(db.execute(same, [second.0]).unwrap(), 2);
+    let changed = master.store_file().execute(same, [second.0]).unwrap();
+    assert_eq!(changed, 2);
     std::io::Write::write_all(&mut writes, b"1.00").unwrap();
     drop(writes);
 
@@ -1062,6 +903,6 @@ async fn where_content_has_a_disk_of_its_own_room_is_held_on_that_too() {
         let held = std::fs::metadata(dir.join("reserve")).map(|file| file.len());
         assert_eq!(held.unwrap_or(0), 8 << 20, "{}", dir.display());
     }
-    let ann = user(&master, "ann").await;
+    let ann = master.user("ann").await;
     ann.put_bytes(SECRET).await.unwrap();
 }

@@ -29,9 +29,7 @@ async fn a_master_that_has_ended_has_closed_its_store() {
         return; // There is no file to close.
     }
     let mut master = Master::start().await;
-    let _worker = master
-        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
-        .await;
+    let _worker = master.host("pc").await;
     submit(&master.admin().await, 1, &noops(1)).await.unwrap();
     let log = master.dir.path().join("master/store.sqlite-wal");
     assert!(log.exists());
@@ -39,17 +37,10 @@ async fn a_master_that_has_ended_has_closed_its_store() {
     assert!(!log.exists(), "somebody still has the store open");
 }
 
-/// The jobs that there are, with their states.
-async fn jobs(master: &Master) -> Vec<(JobId, JobState)> {
-    let all = Request::Jobs {
-        jobs: Selector::All,
-        states: Vec::new(),
-    };
-    let listed = master.admin().await.ask(&all).await.unwrap();
-    let [Reply::Jobs(views)] = &listed[..] else {
-        panic!("no jobs: {listed:?}");
-    };
-    views.iter().map(|view| (view.job, view.state)).collect()
+/// The jobs that there are.
+async fn jobs(master: &Master) -> Vec<JobId> {
+    let views = job_views(&master.admin().await, Selector::All, Vec::new()).await;
+    views.iter().map(|view| view.job).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -103,13 +94,7 @@ async fn a_store_is_moved_out_of_a_database_and_back_and_the_old_one_is_taken_up
     master.store = Some(address);
     master.again().await;
     let (old, new) = (JobId(1), JobId(2));
-    let here: Vec<JobId> = jobs(&master)
-        .await
-        .into_iter()
-        .map(|(job, _)| job)
-        .collect();
-    assert_eq!(here, [old, new]);
-    let worker = master.enrol(Role::Worker, "pc").await;
-    master.worker(&worker, Vec::new()).await;
+    assert_eq!(jobs(&master).await, [old, new]);
+    master.host("pc").await;
     master.stop().await;
 }

@@ -47,10 +47,7 @@ async fn run(worker: &mut Worker, client: &Client, request: u128, tasks: u32) {
 async fn a_short_task_costs_its_followers_and_the_store_at_most_150_bytes() {
     const TASKS: u32 = 3_000;
     let master = Master::start().await;
-    let pc = master
-        .enrol(Role::Worker, "a-pc-with-quite-a-long-name")
-        .await;
-    let mut worker = master.worker(&pc, Vec::new()).await;
+    let mut worker = master.host("a-pc-with-quite-a-long-name").await;
     let admin = master.admin().await;
     run(&mut worker, &admin, 1, TASKS).await;
 
@@ -68,7 +65,7 @@ async fn a_short_task_costs_its_followers_and_the_store_at_most_150_bytes() {
     if database::is_used() {
         return; // There is no file to look into.
     }
-    let db = rusqlite::Connection::open(master.dir.path().join("master/store.sqlite")).unwrap();
+    let db = master.store_file();
     // Beside its body, a row has two numbers and its header.
     let sql = "SELECT sum(length(body) + 24) FROM event";
     let kept: u32 = db.query_row(sql, [], |row| row.get(0)).unwrap();
@@ -80,8 +77,7 @@ async fn a_short_task_costs_its_followers_and_the_store_at_most_150_bytes() {
 async fn results_that_are_long_together_come_each_with_its_event() {
     const TASKS: u32 = 900;
     let master = Master::start().await;
-    let pc = master.enrol(Role::Worker, "pc").await;
-    let mut worker = master.worker(&pc, Vec::new()).await;
+    let mut worker = master.host("pc").await;
     worker.stdout = Content::Inline(vec![b'x'; 4_000]);
     let admin = master.admin().await;
     run(&mut worker, &admin, 1, TASKS).await;
@@ -106,8 +102,7 @@ async fn a_follower_that_never_reads_is_put_out_and_holds_up_nobody() {
         config.limits.answer_patience = ConfigDuration::from_secs(4);
     };
     let master = Master::with(settings).await;
-    let pc = master.enrol(Role::Worker, "pc").await;
-    let mut worker = master.worker(&pc, Vec::new()).await;
+    let mut worker = master.host("pc").await;
     worker.stdout = Content::Inline(vec![b'x'; 4_000]);
     let ann = master.enrol(Role::Client, "ann").await;
     let deaf = Client::connect(&ann).await.unwrap();
@@ -145,8 +140,7 @@ async fn a_follower_that_never_reads_is_put_out_and_holds_up_nobody() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_follower_that_comes_too_late_is_told_from_where_to_go_on() {
     let mut master = Master::start().await;
-    let pc = master.enrol(Role::Worker, "pc").await;
-    let mut worker = master.worker(&pc, Vec::new()).await;
+    let mut worker = master.host("pc").await;
     let admin = master.admin().await;
     run(&mut worker, &admin, 1, 20).await;
     let seen = views(&past(&admin, 0, false).await);
@@ -181,7 +175,7 @@ async fn a_follower_that_comes_too_late_is_told_from_where_to_go_on() {
         after: Some(last + 1_000),
         ..Following::default()
     };
-    let refused = admin.ask(&Request::Follow(future)).await.err().unwrap();
+    let refused = refusal(&admin, &Request::Follow(future)).await;
     assert!(
         code(&refused) == RefusalCode::Invalid && refused.to_string().contains("no event"),
         "{refused}"
@@ -210,12 +204,8 @@ async fn events_of_a_label_are_told_of_jobs_that_are_submitted_later_and_of_no_o
         labels: [label].into(),
         ..common::SubmitOptions::default()
     };
-    let labelled = Request::Submit {
-        id: RequestId(uuid::Uuid::from_u128(2)),
-        spec: common::wire::client::Submission::Inline(Box::new(noops(1)), asked),
-        disclosed: false,
-        dry_run: false,
-    };
+    let labelled = Submission::Inline(Box::new(noops(1)), asked);
+    let labelled = submission(2, labelled);
     within(admin.ask(&labelled)).await.unwrap();
 
     let mut told = Vec::new();

@@ -91,12 +91,7 @@ fn request() -> Vec<u8> {
 
 /// Something that a worker asks for and does not get, since none of its attempts needs it.
 fn asks() -> Open {
-    Open::Get {
-        hash: BlobHash([7; 32]),
-        offset: 0,
-        peers: false,
-        failed: Vec::new(),
-    }
+    super::content::get(BlobHash([7; 32]))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -148,12 +143,7 @@ async fn a_session_goes_on_when_its_certificate_has_expired_and_a_newer_one_has_
     let until_s = now_s() + 8;
     let shown = shown(1, &pc, until_s);
     let _control = gateway.control(shown).await;
-    within(async {
-        while now_s() <= until_s {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    })
-    .await;
+    eventually(async || now_s() > until_s).await;
 
     let mut asked = gateway.pass(shown, &asks()).await;
     let reply = within(asked.rx.expect::<GetReply>()).await.unwrap();
@@ -162,12 +152,8 @@ async fn a_session_goes_on_when_its_certificate_has_expired_and_a_newer_one_has_
 
 /// Returns the reason that the list of hosts gives for a host's state.
 async fn reason(client: &Client, name: &str) -> Option<String> {
-    let names = vec![name.to_owned()];
-    let asked = client.ask(&Request::Hosts { names }).await;
-    match &asked.unwrap()[..] {
-        [Reply::Hosts(hosts)] => hosts[0].reason.clone(),
-        other => panic!("{other:?}"),
-    }
+    let views = host_views(client, vec![name.to_owned()]).await;
+    views[0].reason.clone()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -188,12 +174,8 @@ async fn a_session_that_the_master_ends_is_over_for_the_core_at_once() {
     assert_eq!(reason(&admin, "pc").await, None);
 
     assert!(gateway.ends(1).await.contains("has expired"));
-    within(async {
-        while reason(&admin, "pc").await.as_deref() != Some("not connected at the moment") {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    })
-    .await;
+    let away = Some("not connected at the moment".to_owned());
+    eventually(async || reason(&admin, "pc").await == away).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -220,13 +202,7 @@ async fn a_gateway_whose_certificate_has_expired_by_the_masters_clock_is_told_so
     };
     let master = Master::with(short).await;
     let identity = master.enrol(Role::Gateway, "gw").await;
-    let until_s = Validity::of(&identity.certificate).unwrap().until_s;
-    within(async {
-        while now_s() <= until_s {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    })
-    .await;
+    super::identity::expired(&identity).await;
 
     let connection = link::connect(&identity, Purpose::Gateway).await.unwrap();
     let mut control = connection.open_bare().await.unwrap();

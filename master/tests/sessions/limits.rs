@@ -26,37 +26,19 @@ async fn a_user_has_so_many_unsettled_jobs_and_no_more_and_others_have_theirs() 
         submit(&client, 1, &noops(1)).await.unwrap().1,
         "the same request is the same job"
     );
-    submit(
-        &Client::connect(&master.enrol(Role::Client, "bob").await)
-            .await
-            .unwrap(),
-        5,
-        &noops(1),
-    )
-    .await
-    .unwrap();
+    let bob = master.user("bob").await;
+    submit(&bob, 5, &noops(1)).await.unwrap();
 
     // Also after a restart; and what is settled does not count.
-    master.stop().await;
-    master.again().await;
+    master.restart().await;
 
-    let mut ann = ann;
-    ann.link.master = master.address();
-
-    let client = Client::connect(&ann).await.unwrap();
+    let client = Client::connect(&towards(&master, &ann)).await.unwrap();
     assert_eq!(
         code(&submit(&client, 4, &noops(1)).await.err().unwrap()),
         RefusalCode::Conflict
     );
 
-    let first = Selector::Ids(IdSet::from_range(1, 1));
-    client
-        .ask(&Request::Cancel {
-            jobs: first,
-            tasks: None,
-        })
-        .await
-        .unwrap();
+    cancel(&client, one(JobId(1))).await;
 
     submit(&client, 4, &noops(1)).await.unwrap();
 }
@@ -66,20 +48,14 @@ async fn with_a_settled_job() -> (Master, Client, JobId) {
     let master = Master::start().await;
     let client = master.admin().await;
     let (settled, _) = submit(&client, 1, &noops(1)).await.unwrap();
-    let cancel = Request::Cancel {
-        jobs: Selector::Last,
-        tasks: None,
-    };
-    client.ask(&cancel).await.unwrap();
+    cancel(&client, Selector::Last).await;
     (master, client, settled)
 }
 
 /// Stops the master, damages what its store has of jobs, and starts it again with these settings.
 async fn goes_on_damaged(master: &mut Master, damage: &str, settings: fn(&mut Config)) {
     master.stop().await;
-    let store = rusqlite::Connection::open(master.dir.path().join("master/store.sqlite")).unwrap();
-    assert!(store.execute(damage, []).unwrap() > 0);
-    drop(store);
+    assert!(master.store_file().execute(damage, []).unwrap() > 0);
     master.settings = settings;
     master.again().await;
 }
@@ -102,20 +78,24 @@ async fn of_a_settled_job_that_goes_before_another_one_only_the_state_is_read() 
             after: vec![After { job: settled, how }],
             ..SubmitOptions::default()
         };
-        Request::Submit {
-            id: RequestId(uuid::Uuid::from_u128(2)),
-            spec: Submission::Inline(Box::new(noops(1)), asked),
-            disclosed: false,
-            dry_run: false,
-        }
+        submission(2, Submission::Inline(Box::new(noops(1)), asked))
     };
-    let refused = within(client.ask(&after(EndCondition::Ok))).await;
-    assert_eq!(code(&refused.err().unwrap()), RefusalCode::Conflict);
+    let refused = refusal(&client, &after(EndCondition::Ok)).await;
+    assert_eq!(code(&refused), RefusalCode::Conflict);
     let taken = within(client.ask(&after(EndCondition::Any))).await.unwrap();
     assert!(
         matches!(taken[..], [Reply::Submitted { job: Some(_), .. }]),
         "{taken:?}"
     );
+}
+
+/// A job that is open for more tasks.
+fn open(spec: JobSpec) -> Submission {
+    let asked = SubmitOptions {
+        open: true,
+        ..SubmitOptions::default()
+    };
+    Submission::Inline(Box::new(spec), asked)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -134,35 +114,20 @@ async fn a_dry_run_is_refused_where_its_user_has_no_room_for_the_job_or_for_adde
         disclosed: false,
         dry_run: true,
     };
-    let refused = |asked: Result<Vec<Reply>, LinkError>| match asked {
-        Err(refused) => (code(&refused), refused.to_string()),
-        Ok(replies) => panic!("{replies:?}"),
-    };
 
     submit(&client, 1, &noops(1)).await.unwrap();
     client.ask(&dry(2, &noops(1))).await.unwrap();
-    let (kind, why) = refused(client.ask(&dry(2, &wordy(200))).await);
+    let why = refusal(&client, &dry(2, &wordy(200))).await;
     assert!(
-        kind == RefusalCode::Conflict && why.contains("unsettled jobs would take"),
+        code(&why) == RefusalCode::Conflict
+            && why.to_string().contains("unsettled jobs would take"),
         "{why}"
     );
 
-    let open = Request::Submit {
-        id: RequestId(uuid::Uuid::from_u128(3)),
-        spec: Submission::Inline(
-            Box::new(noops(1)),
-            SubmitOptions {
-                open: true,
-                ..SubmitOptions::default()
-            },
-        ),
-        disclosed: false,
-        dry_run: false,
-    };
-    client.ask(&open).await.unwrap();
-    let (kind, why) = refused(client.ask(&dry(4, &noops(1))).await);
+    client.ask(&submission(3, open(noops(1)))).await.unwrap();
+    let why = refusal(&client, &dry(4, &noops(1))).await;
     assert!(
-        kind == RefusalCode::Conflict && why.contains("2 jobs"),
+        code(&why) == RefusalCode::Conflict && why.to_string().contains("2 jobs"),
         "{why}"
     );
 
@@ -173,9 +138,10 @@ async fn a_dry_run_is_refused_where_its_user_has_no_room_for_the_job_or_for_adde
         dry_run,
     };
     for dry_run in [true, false] {
-        let (kind, why) = refused(client.ask(&add(dry_run)).await);
+        let why = refusal(&client, &add(dry_run)).await;
         assert!(
-            kind == RefusalCode::Conflict && why.contains("unsettled jobs would take"),
+            code(&why) == RefusalCode::Conflict
+                && why.to_string().contains("unsettled jobs would take"),
             "{why}"
         );
     }
@@ -228,16 +194,8 @@ async fn comes_back_where_there_is_room(
     );
     assert!(state(client, settled).await.settled());
 
-    let cancel = Request::Cancel {
-        jobs: Selector::Ids(IdSet::from_range(open.0, open.0)),
-        tasks: None,
-    };
-    client.ask(&cancel).await.unwrap();
-    let changed = within(client.ask(again)).await.unwrap();
-    assert!(
-        matches!(&changed[..], [Reply::Changed(one)] if *one == [(settled, 1)]),
-        "{changed:?}"
-    );
+    cancel(client, one(open)).await;
+    assert_eq!(changed(client, again).await, [(settled, 1)]);
     assert!(!state(client, settled).await.settled());
 }
 
@@ -247,11 +205,7 @@ async fn a_settled_job_is_tried_again_only_where_its_user_has_room_for_it() {
     let ann = master.enrol(Role::Client, "ann").await;
     let client = Client::connect(&ann).await.unwrap();
     let (settled, _) = submit(&client, 1, &noops(1)).await.unwrap();
-    let cancel = Request::Cancel {
-        jobs: Selector::Last,
-        tasks: None,
-    };
-    client.ask(&cancel).await.unwrap();
+    cancel(&client, Selector::Last).await;
     let (open, _) = submit(&client, 2, &noops(1)).await.unwrap();
     for id in 3..=4 {
         submit(&client, id, &noops(1)).await.unwrap();
@@ -270,15 +224,12 @@ async fn a_settled_job_is_computed_again_only_where_its_user_has_room_for_it() {
     let master = Master::with(|config| config.limits.open_jobs_per_user = 3).await;
     let ann = master.enrol(Role::Client, "ann").await;
     let client = Client::connect(&ann).await.unwrap();
-    let mut worker = master
-        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
-        .await;
+    let mut worker = master.host("pc").await;
     let (settled, _) = submit(&client, 1, &noops(1)).await.unwrap();
     let attempt = worker.assignments(1).await.remove(0).attempt;
     let blob = worker.put(&[7; 9_000]).await;
     worker.stdout = Content::Blob(blob);
-    worker.deliver(attempt).await;
-    worker.acknowledged(attempt).await;
+    worker.finish(attempt).await;
     content::damage(&master, blob);
 
     let (open, _) = submit(&client, 2, &noops(1)).await.unwrap();
@@ -300,9 +251,7 @@ async fn evicted_output_of_a_settled_job_is_requested_only_where_its_user_has_ro
     })
     .await;
     let mut ann = shelf::User::of(&master, "ann", 1).await;
-    let mut worker = master
-        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
-        .await;
+    let mut worker = master.host("pc").await;
     let settled = ann.disclose(1).await;
     worker.executes(1, 3_000).await;
     // Both have been started when the first of them is kept, so the second evicts the oldest.
@@ -326,20 +275,13 @@ async fn a_settled_job_of_which_nothing_is_to_be_tried_again_is_not_loaded_for_t
         return; // There is no file to damage.
     }
     let mut master = Master::start().await;
-    let mut worker = master
-        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
-        .await;
+    let mut worker = master.host("pc").await;
     let client = master.admin().await;
     let (finished, _) = submit(&client, 1, &noops(1)).await.unwrap();
     let attempt = worker.assignments(1).await.remove(0).attempt;
-    worker.deliver(attempt).await;
-    worker.acknowledged(attempt).await;
+    worker.finish(attempt).await;
     let (cancelled, _) = submit(&client, 2, &noops(1)).await.unwrap();
-    let cancel = Request::Cancel {
-        jobs: Selector::Last,
-        tasks: None,
-    };
-    client.ask(&cancel).await.unwrap();
+    cancel(&client, Selector::Last).await;
 
     // A master that loads one of them ends.
     let damage = "UPDATE job SET estimates = x'FF'";
@@ -352,11 +294,7 @@ async fn a_settled_job_of_which_nothing_is_to_be_tried_again_is_not_loaded_for_t
             tasks: Selector::All,
             only_failed,
         };
-        let changed = within(client.ask(&retry)).await.unwrap();
-        assert!(
-            matches!(&changed[..], [Reply::Changed(none)] if *none == [(job, 0)]),
-            "{changed:?}"
-        );
+        assert_eq!(changed(&client, &retry).await, [(job, 0)]);
     }
 }
 
@@ -378,13 +316,7 @@ async fn lists_that_no_task_could_have_are_refused_before_they_are_read() {
 
     let described = postcard::to_stdvec(&(&spec, common::SubmitOptions::default())).unwrap();
     let blob = client.put_bytes(&described).await.unwrap();
-    let request = Request::Submit {
-        id: RequestId(uuid::Uuid::from_u128(9)),
-        spec: Submission::Blob(blob),
-        disclosed: false,
-        dry_run: false,
-    };
-    let refused = client.ask(&request).await.err().unwrap();
+    let refused = refusal(&client, &submission(9, Submission::Blob(blob))).await;
     assert_eq!(code(&refused), RefusalCode::Invalid, "{refused}");
     assert!(refused.to_string().contains("broken"), "{refused}");
 }
@@ -401,14 +333,7 @@ async fn descriptions_of_jobs_are_bounded_one_by_one_and_together() {
         .put_bytes(&postcard::to_stdvec(&wordy(5_000)).unwrap())
         .await
         .unwrap();
-    let id = RequestId(uuid::Uuid::from_u128(9));
-    let request = Request::Submit {
-        id,
-        spec: Submission::Blob(large),
-        disclosed: false,
-        dry_run: false,
-    };
-    let refused = client.ask(&request).await.err().unwrap();
+    let refused = refusal(&client, &submission(9, Submission::Blob(large))).await;
     assert!(
         code(&refused) == RefusalCode::Invalid && refused.to_string().contains("takes 4000"),
         "{refused}"
@@ -456,12 +381,7 @@ async fn a_user_has_so_many_connections_and_a_worker_keeps_its_newest() {
 
     let [one, two] = kept;
     one.close().await;
-    within(async {
-        while Client::connect(&ann).await.is_err() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    })
-    .await;
+    eventually(async || Client::connect(&ann).await.is_ok()).await;
 
     submit(&two, 2, &noops(1)).await.unwrap();
 
@@ -480,9 +400,7 @@ async fn a_user_has_so_many_connections_and_a_worker_keeps_its_newest() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_too_many_waits_for_another_to_end() {
     let master = Master::start().await;
-    let ann = Client::connect(&master.enrol(Role::Client, "ann").await)
-        .await
-        .unwrap();
+    let ann = master.user("ann").await;
     let mut silent = Vec::new();
 
     while let Ok(opened) = tokio::time::timeout(
@@ -514,17 +432,11 @@ async fn talks_without_end(master: &Master, mut loud: Worker, said: Vec<ToMaster
         }
     });
 
-    let mut quiet = master
-        .worker(&master.enrol(Role::Worker, "quiet").await, Vec::new())
-        .await;
+    let mut quiet = master.host("quiet").await;
     submit(&master.admin().await, 1, &noops(2)).await.unwrap();
     within(async {
         for _ in 0..20 {
-            let beat = ToMaster::Heartbeat {
-                status: OwnerState::Away.into(),
-                held: Vec::new(),
-            };
-            quiet.control.tx.send(&beat).await.unwrap();
+            quiet.tell(heartbeat(Vec::new())).await;
             while !matches!(quiet.next().await, ToWorker::Beat { .. }) {}
         }
     })
@@ -536,23 +448,15 @@ async fn talks_without_end(master: &Master, mut loud: Worker, said: Vec<ToMaster
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_talks_without_end_and_reads_nothing_holds_up_nobody_else() {
     let master = Master::start().await;
-    let loud = master
-        .worker(&master.enrol(Role::Worker, "loud").await, Vec::new())
-        .await;
+    let loud = master.host("loud").await;
     // Each heartbeat wants an answer, and none is read.
-    let beat = ToMaster::Heartbeat {
-        status: OwnerState::Away.into(),
-        held: Vec::new(),
-    };
-    talks_without_end(&master, loud, vec![beat]).await;
+    talks_without_end(&master, loud, vec![heartbeat(Vec::new())]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_says_without_end_that_it_saved_no_state_holds_up_nobody_else() {
     let master = Master::start().await;
-    let mut loud = master
-        .worker(&master.enrol(Role::Worker, "loud").await, Vec::new())
-        .await;
+    let mut loud = master.host("loud").await;
     submit(&master.admin().await, 2, &saving_job())
         .await
         .unwrap();
@@ -583,9 +487,7 @@ fn repeats(name: &str, times: usize, tasks: u32) -> JobSpec {
 async fn a_task_that_no_message_could_describe_to_its_host_is_refused_and_no_session_ends() {
     let master = Master::start().await;
     let client = master.admin().await;
-    let mut quiet = master
-        .worker(&master.enrol(Role::Worker, "quiet").await, Vec::new())
-        .await;
+    let mut quiet = master.host("quiet").await;
 
     // Each is short for the first task, the first job, or a host with a short name.
     let long = [
@@ -611,30 +513,16 @@ async fn a_task_that_no_message_could_describe_to_its_host_is_refused_and_no_ses
     let refused = submit(&client, 4, &listed).await.err().unwrap();
     assert!(refused.to_string().contains("task 2:"), "{refused}");
 
-    let asked = SubmitOptions {
-        open: true,
-        ..SubmitOptions::default()
-    };
-    let open = Request::Submit {
-        id: RequestId(uuid::Uuid::from_u128(5)),
-        spec: Submission::Inline(Box::new(items(vec!["short".into()])), asked),
-        disclosed: false,
-        dry_run: false,
-    };
-    let Reply::Submitted { job: Some(job), .. } = client.ask(&open).await.unwrap().remove(0) else {
-        panic!("it was not submitted");
-    };
+    let (job, _) = submitted(&client, &submission(5, open(items(vec!["short".into()]))))
+        .await
+        .unwrap();
     let add = |id: u128, item: String| Request::AddTasks {
         id: RequestId(uuid::Uuid::from_u128(id)),
         job,
         tasks: Addition::Inline(NewTasks::Items(vec![item])),
         dry_run: false,
     };
-    let refused = client
-        .ask(&add(6, "x".repeat(150_000)))
-        .await
-        .err()
-        .unwrap();
+    let refused = refusal(&client, &add(6, "x".repeat(150_000))).await;
     assert_eq!(code(&refused), RefusalCode::Invalid, "{refused}");
     assert!(refused.to_string().contains("task 2:"), "{refused}");
 
@@ -643,8 +531,7 @@ async fn a_task_that_no_message_could_describe_to_its_host_is_refused_and_no_ses
     for index in 1..=2 {
         let attempt = quiet.assignments(1).await.remove(0).attempt;
         assert_eq!(attempt.task, TaskId::new(job, index));
-        quiet.deliver(attempt).await;
-        quiet.acknowledged(attempt).await;
+        quiet.finish(attempt).await;
     }
 }
 
@@ -680,8 +567,7 @@ async fn a_crowd_of_workers_comes_back_after_a_restart_and_no_lease_is_lost() {
         holders.push((identity, held));
     }
 
-    master.stop().await;
-    master.again().await;
+    master.restart().await;
 
     // All at once, as often as it takes.
     let master = &master;
@@ -693,8 +579,7 @@ async fn a_crowd_of_workers_comes_back_after_a_restart_and_no_lease_is_lost() {
         };
         assert!(abandon.is_empty());
         for attempt in attempts {
-            worker.deliver(*attempt).await;
-            worker.acknowledged(*attempt).await;
+            worker.finish(*attempt).await;
         }
     });
     let mut all: Vec<_> = back.map(Box::pin).collect();
@@ -710,19 +595,7 @@ async fn a_crowd_of_workers_comes_back_after_a_restart_and_no_lease_is_lost() {
         .await
         .expect("everybody is back");
 
-    let jobs = Selector::Ids(IdSet::from_range(job.0, job.0));
-    let listed = master
-        .admin()
-        .await
-        .ask(&Request::Jobs {
-            jobs,
-            states: Vec::new(),
-        })
-        .await
-        .unwrap();
-    let [Reply::Jobs(views)] = &listed[..] else {
-        panic!("{listed:?}")
-    };
+    let views = job_views(&master.admin().await, one(job), Vec::new()).await;
     assert_eq!(
         (views[0].state, views[0].attempts),
         (JobState::Finished, u64::from(2 * CROWD)),
@@ -730,35 +603,12 @@ async fn a_crowd_of_workers_comes_back_after_a_restart_and_no_lease_is_lost() {
     );
 }
 
-/// A worker that tries until it is welcome.
+/// A worker that tries until it has an answer.
 async fn comes_back(master: &Master, identity: &Identity, held: Vec<HeldAttempt>) -> Worker {
-    let mut identity = Identity {
-        certificate: identity.certificate.clone(),
-        key: identity.key.clone_key(),
-        ca: identity.ca.clone(),
-        link: identity.link.clone(),
-        home: None,
-        update_key: None,
-    };
-    identity.link.master = master.address();
-
+    let hello = hello(held);
     let mut backoff = link::retry::Backoff::default();
     loop {
-        let attempt = async {
-            let connection = link::connect(&identity, Purpose::Worker).await?;
-            let mut control = connection.open(&Open::Control).await?;
-            control.tx.send(&hello(held.clone())).await?;
-            let welcome = control.rx.expect::<ToWorker>().await?;
-            Ok::<_, LinkError>(Worker {
-                connection,
-                control,
-                welcome,
-                waiting: Vec::new(),
-                stdout: Content::default(),
-                outputs: Vec::new(),
-            })
-        };
-        match attempt.await {
+        match master.greeted(identity, &hello).await {
             Ok(worker) => return worker,
             Err(error) => assert!(error.passing(), "{error:?}"),
         }
@@ -769,13 +619,9 @@ async fn comes_back(master: &Master, identity: &Identity, held: Vec<HeldAttempt>
 
 /// The names of the hosts that are drained.
 async fn drained(master: &Master) -> Vec<String> {
-    let names = Vec::new();
-    let asked = master.admin().await.ask(&Request::Hosts { names }).await;
-    let hosts = asked.unwrap().into_iter().flat_map(|reply| match reply {
-        Reply::Hosts(hosts) => hosts,
-        other => panic!("{other:?}"),
-    });
+    let hosts = host_views(&master.admin().await, Vec::new()).await;
     hosts
+        .into_iter()
         .filter(|host| host.state == HostState::Draining)
         .map(|host| host.facts.name)
         .collect()
@@ -787,8 +633,7 @@ async fn hosts_that_begin_nothing_are_drained_one_by_one_and_not_all_at_once() {
         Master::with(|config| config.begin_within = ConfigDuration::from_millis(1_000)).await;
     let mut stuck = Vec::new();
     for name in ["one", "two", "three"] {
-        let pc = master.enrol(Role::Worker, name).await;
-        stuck.push(master.worker(&pc, Vec::new()).await);
+        stuck.push(master.host(name).await);
     }
     submit(&master.admin().await, 1, &noops(6)).await.unwrap();
     let mut given = Vec::new();
@@ -797,24 +642,19 @@ async fn hosts_that_begin_nothing_are_drained_one_by_one_and_not_all_at_once() {
     }
 
     // It stays ready, whatever is copied to it.
-    let mut roomy = hello(Vec::new());
-    if let ToMaster::Hello { facts, .. } = &mut roomy {
-        facts.slots = 64;
-    }
+    let roomy = HostFacts {
+        slots: 64,
+        ..facts()
+    };
+    let hello = greeting(Versions::ours(), roomy, Vec::new());
     let ready = master.enrol(Role::Worker, "ready").await;
-    let _ready = master.worker_with(&ready, &roomy).await;
+    let _ready = master.worker_with(&ready, &hello).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(drained(&master).await, Vec::<String>::new());
 
     for (worker, attempt) in stuck.iter_mut().zip(given).take(2) {
-        let begun = ToMaster::Phases(vec![held(attempt)]);
-        worker.control.tx.send(&begun).await.unwrap();
+        worker.tell(ToMaster::Phases(vec![held(attempt)])).await;
     }
-    within(async {
-        while drained(&master).await.is_empty() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    })
-    .await;
+    eventually(async || !drained(&master).await.is_empty()).await;
     assert_eq!(drained(&master).await, ["three"]);
 }

@@ -5,32 +5,20 @@ use super::*;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_list_of_jobs_comes_whole_and_in_order() {
     let master = Master::start().await;
-    let ann = Client::connect(&master.enrol(Role::Client, "ann").await)
-        .await
-        .unwrap();
+    let ann = master.user("ann").await;
     for request in 1..=230 {
         submit(&ann, request, &noops(1)).await.unwrap();
     }
 
     let settled = IdSet::from_range(20, 140);
-    let cancel = Request::Cancel {
-        jobs: Selector::Ids(settled.clone()),
-        tasks: None,
-    };
-    assert_eq!(
-        ann.ask(&cancel).await.unwrap(),
-        [Reply::Changed(
-            settled.iter().map(|id| (JobId(id), 1)).collect()
-        )]
-    );
+    let cancelled = cancel(&ann, Selector::Ids(settled.clone())).await;
+    let expected: Vec<_> = settled.iter().map(|id| (JobId(id), 1)).collect();
+    assert_eq!(cancelled, expected);
 
     let list = async |jobs, states| -> Vec<(u32, bool)> {
-        let replies = ann.ask(&Request::Jobs { jobs, states }).await.unwrap();
-        let views = replies.iter().flat_map(|reply| match reply {
-            Reply::Jobs(views) => views,
-            other => panic!("{other:?}"),
-        });
+        let views = job_views(&ann, jobs, states).await;
         views
+            .iter()
             .map(|view| (view.job.0, view.state.settled()))
             .collect()
     };
@@ -57,23 +45,18 @@ async fn a_long_list_of_jobs_comes_whole_and_in_order() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_of_unfinished_jobs_takes_no_longer_for_those_that_have_ended() {
     let mut master = Master::start().await;
-    let mut identity = master.enrol(Role::Client, "ann").await;
+    let identity = master.enrol(Role::Client, "ann").await;
     let ann = Client::connect(&identity).await.unwrap();
     for request in 1..=1_900 {
         submit(&ann, request, &noops(1)).await.unwrap();
     }
-    let cancel = Request::Cancel {
-        jobs: Selector::Ids(IdSet::from_range(1, 1_899)),
-        tasks: None,
-    };
-    ann.ask(&cancel).await.unwrap();
+    cancel(&ann, Selector::Ids(IdSet::from_range(1, 1_899))).await;
 
     // Thirty-eight turns more, as for the jobs that have ended, would take 25 s.
     master
         .restart_with(|config| config.limits.requests_per_s = 1)
         .await;
-    identity.link.master = master.address();
-    let ann = Client::connect(&identity).await.unwrap();
+    let ann = Client::connect(&towards(&master, &identity)).await.unwrap();
     let unfinished = Request::Jobs {
         jobs: Selector::All,
         states: vec![JobState::Waiting, JobState::Running],
@@ -92,20 +75,12 @@ async fn a_list_of_unfinished_jobs_takes_no_longer_for_those_that_have_ended() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watcher_hears_of_all_jobs_first_then_of_those_that_were_open_until_none_is() {
     let master = Master::start().await;
-    let ann = Client::connect(&master.enrol(Role::Client, "ann").await)
-        .await
-        .unwrap();
+    let ann = master.user("ann").await;
     for request in 1..=3 {
         submit(&ann, request, &noops(1)).await.unwrap();
     }
 
-    let cancel = async |id| {
-        let jobs = Selector::Ids(IdSet::from_range(id, id));
-        ann.ask(&Request::Cancel { jobs, tasks: None })
-            .await
-            .unwrap();
-    };
-    cancel(1).await;
+    cancel(&ann, one(JobId(1))).await;
 
     let mut watched = ann
         .stream(&Request::Watch {
@@ -128,11 +103,12 @@ async fn a_watcher_hears_of_all_jobs_first_then_of_those_that_were_open_until_no
                 .collect::<Vec<_>>(),
         );
 
-        match told.last().unwrap()[..] {
-            [(1, true), (2, false), (3, false)] => cancel(3).await,
-            [(2, false), (3, true)] => cancel(2).await,
-            _ => {}
-        }
+        let next = match told.last().unwrap()[..] {
+            [(1, true), (2, false), (3, false)] => JobId(3),
+            [(2, false), (3, true)] => JobId(2),
+            _ => continue,
+        };
+        cancel(&ann, one(next)).await;
     }
 
     told.dedup();
@@ -156,32 +132,18 @@ async fn a_watcher_hears_of_all_jobs_first_then_of_those_that_were_open_until_no
 #[tokio::test(flavor = "multi_thread")]
 async fn each_waiting_job_of_a_list_says_when_it_should_start() {
     let master = Master::start().await;
-    let ann = Client::connect(&master.enrol(Role::Client, "ann").await)
-        .await
-        .unwrap();
-    let mut worker = master
-        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
-        .await;
+    let ann = master.user("ann").await;
+    let mut worker = master.host("pc").await;
 
     for request in 1..=120 {
         submit(&ann, request, &noops(2)).await.unwrap();
     }
 
     worker.assignments(2).await;
-    let replies = ann
-        .ask(&Request::Jobs {
-            jobs: Selector::Ids(IdSet::new()),
-            states: Vec::new(),
-        })
-        .await
-        .unwrap();
-    let views = replies.iter().flat_map(|reply| match reply {
-        Reply::Jobs(views) => views,
-        other => panic!("{other:?}"),
-    });
+    let views = job_views(&ann, Selector::Ids(IdSet::new()), Vec::new()).await;
     let mut last = common::Time::default();
 
-    for view in views.filter(|view| view.state == JobState::Waiting) {
+    for view in views.iter().filter(|view| view.state == JobState::Waiting) {
         let starts = view
             .starts
             .unwrap_or_else(|| panic!("job {} waits", view.job));
@@ -212,19 +174,10 @@ async fn a_job_of_very_many_scattered_tasks_is_explained_in_short() {
     let spec = JobSpec { tasks, ..noops(1) };
     let described = postcard::to_stdvec(&(&spec, common::SubmitOptions::default())).unwrap();
     let blob = admin.put_bytes(&described).await.unwrap();
-    let submission = Request::Submit {
-        id: RequestId(uuid::Uuid::from_u128(1)),
-        spec: Submission::Blob(blob),
-        disclosed: false,
-        dry_run: false,
-    };
-    admin.ask(&submission).await.unwrap();
+    let request = submission(1, Submission::Blob(blob));
+    admin.ask(&request).await.unwrap();
 
-    let asked = Request::Explain { job: JobId(1) };
-    let view = match within(admin.ask(&asked)).await.unwrap().remove(0) {
-        Reply::Explained(view) => view,
-        other => panic!("{other:?}"),
-    };
+    let view = explain(&admin, JobId(1)).await;
     let (why, named) = &view.waiting[0];
     let named = common::selector::parse_ids(named).unwrap();
     assert!(!named.is_empty() && named == odd.intersection(&named));
@@ -242,13 +195,10 @@ async fn a_token_for_each_of_6_000_hosts_is_listed() {
     }
     let mut master = Master::start().await;
     master.stop().await;
-    let store = master.dir.path().join("master/store.sqlite");
-    let db = rusqlite::Connection::open(store).unwrap();
     let sql = "WITH RECURSIVE pc (id) AS (SELECT 101 UNION ALL SELECT id + 1 FROM pc WHERE id < 6100)
          INSERT INTO token (id, secret_hash, role, name, uses_left, expires)
          SELECT id, zeroblob(32), 'worker', 'one-of-the-many-pcs-of-this-site-' || id, 1, 4102444800000000 FROM pc";
-    db.execute(sql, []).unwrap();
-    drop(db);
+    master.store_file().execute(sql, []).unwrap();
     // The master would notice that somebody has changed it.
     master.settings = |config| config.accept.store = true;
     master.again().await;
@@ -270,8 +220,7 @@ async fn a_token_for_each_of_6_000_hosts_is_listed() {
 async fn hosts_that_are_named_are_listed_in_that_order_and_each_once() {
     let master = Master::start().await;
     for number in 0..60 {
-        let pc = master.enrol(Role::Worker, &format!("pc-{number}")).await;
-        drop(master.worker(&pc, Vec::new()).await);
+        drop(master.host(&format!("pc-{number}")).await);
     }
 
     let named: Vec<String> = (0..60).rev().map(|number| format!("pc-{number}")).collect();
@@ -279,11 +228,7 @@ async fn hosts_that_are_named_are_listed_in_that_order_and_each_once() {
         .iter()
         .flat_map(|name| [name.clone(), named[0].clone()]);
     let names: Vec<String> = names.collect();
-    let asked = master.admin().await.ask(&Request::Hosts { names }).await;
-    let listed = asked.unwrap().into_iter().flat_map(|reply| match reply {
-        Reply::Hosts(hosts) => hosts,
-        other => panic!("{other:?}"),
-    });
+    let listed = host_views(&master.admin().await, names).await.into_iter();
     let listed: Vec<String> = listed.map(|host| host.facts.name).collect();
     assert_eq!(listed, named);
 }
@@ -291,31 +236,14 @@ async fn hosts_that_are_named_are_listed_in_that_order_and_each_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_selection_the_jobs_that_are_not_settled_are_listed() {
     let master = Master::start().await;
-    let ann = Client::connect(&master.enrol(Role::Client, "ann").await)
-        .await
-        .unwrap();
+    let ann = master.user("ann").await;
     let (cancelled, _) = submit(&ann, 1, &noops(1)).await.unwrap();
     let (open, _) = submit(&ann, 2, &noops(1)).await.unwrap();
 
     submit(&master.admin().await, 3, &noops(1)).await.unwrap();
-    let only = Selector::Ids(IdSet::from_range(cancelled.0, cancelled.0));
-    ann.ask(&Request::Cancel {
-        jobs: only,
-        tasks: None,
-    })
-    .await
-    .unwrap();
+    cancel(&ann, one(cancelled)).await;
 
-    let listed = ann
-        .ask(&Request::Jobs {
-            jobs: Selector::Ids(IdSet::new()),
-            states: Vec::new(),
-        })
-        .await
-        .unwrap();
-    let [Reply::Jobs(views)] = &listed[..] else {
-        panic!("{listed:?}")
-    };
+    let views = job_views(&ann, Selector::Ids(IdSet::new()), Vec::new()).await;
     assert_eq!(
         views.iter().map(|view| view.job).collect::<Vec<_>>(),
         [open]
@@ -325,9 +253,7 @@ async fn without_a_selection_the_jobs_that_are_not_settled_are_listed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_list_says_of_the_first_jobs_only_when_they_are_finished_and_a_single_job_always() {
     let master = Master::start().await;
-    let _worker = master
-        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
-        .await;
+    let _worker = master.host("pc").await;
     let admin = master.admin().await;
 
     for id in 1..=34 {
@@ -341,13 +267,7 @@ async fn a_long_list_says_of_the_first_jobs_only_when_they_are_finished_and_a_si
     }
 
     let predicted = async |jobs: Selector, states: Vec<JobState>| {
-        let Reply::Jobs(views) = within(admin.ask(&Request::Jobs { jobs, states }))
-            .await
-            .unwrap()
-            .remove(0)
-        else {
-            panic!("no jobs")
-        };
+        let views = job_views(&admin, jobs, states).await;
         views
             .iter()
             .filter(|view| view.predicted.is_some())

@@ -8,23 +8,19 @@ use super::super::*;
 const GIB: u64 = 1 << 30;
 
 impl Worker {
-    async fn tells(&mut self, message: ToMaster) {
-        self.control.tx.send(&message).await.unwrap();
-    }
-
     /// Memory is short: gives these attempts back, each with what it held, until there is enough again.
     async fn is_crowded(&mut self, attempts: &[AttemptId], bytes: Option<u64>) {
         let short = OwnerState::Present(YieldReason::LowMemory);
-        self.tells(ToMaster::Owner(short)).await;
+        self.tell(ToMaster::Owner(short)).await;
         for attempt in attempts.iter().copied() {
-            self.tells(ToMaster::Weighed { attempt, bytes }).await;
-            self.tells(ToMaster::Returned {
+            self.tell(ToMaster::Weighed { attempt, bytes }).await;
+            self.tell(ToMaster::Returned {
                 attempts: vec![attempt],
                 why: "memory".into(),
             })
             .await;
         }
-        self.tells(ToMaster::Owner(OwnerState::Away)).await;
+        self.tell(ToMaster::Owner(OwnerState::Away)).await;
     }
 }
 
@@ -32,17 +28,19 @@ impl Worker {
 async fn running(max_losses: u32) -> (Master, Worker, Client, JobId, Vec<AttemptId>) {
     let master = Master::start().await;
     let pc = master.enrol(Role::Worker, "pc").await;
-    let mut greeting = hello(Vec::new());
-    if let ToMaster::Hello { facts, .. } = &mut greeting {
-        facts.lends = Capacity {
-            cores: 2,
-            memory_mib: 4_096,
-            gpus: 0,
-        };
-        facts.memory_mib = 4_096;
-        facts.task_memory_mib = 4_096;
-    }
-    let mut worker = master.worker_with(&pc, &greeting).await;
+    let lends = Capacity {
+        cores: 2,
+        memory_mib: 4_096,
+        gpus: 0,
+    };
+    let facts = HostFacts {
+        lends,
+        memory_mib: 4_096,
+        task_memory_mib: 4_096,
+        ..facts()
+    };
+    let hello = greeting(Versions::ours(), facts, Vec::new());
+    let mut worker = master.worker_with(&pc, &hello).await;
 
     let client = master.admin().await;
     let rules = Rules {
@@ -63,11 +61,7 @@ async fn tasks_that_filled_a_pc_together_run_one_after_the_other_and_it_is_said_
     worker.is_crowded(&attempts, Some(3 * GIB)).await;
     let first = worker.assignments(1).await.remove(0).attempt;
 
-    let asked = Request::Explain { job };
-    let waiting = match within(client.ask(&asked)).await.unwrap().remove(0) {
-        Reply::Explained(view) => view.waiting,
-        other => panic!("{other:?}"),
-    };
+    let waiting = explain(&client, job).await.waiting;
     let why = "its attempts held 3 GiB when memory was short";
     assert!(
         waiting.iter().any(|(said, _)| said.contains(why)),
@@ -77,8 +71,7 @@ async fn tasks_that_filled_a_pc_together_run_one_after_the_other_and_it_is_said_
     worker.deliver(first).await;
     let second = worker.assignments(1).await.remove(0).attempt;
     assert_ne!(first.task, second.task);
-    worker.deliver(second).await;
-    worker.acknowledged(second).await;
+    worker.finish(second).await;
     assert_eq!(state(&client, job).await, JobState::Finished);
 }
 
@@ -90,12 +83,7 @@ async fn what_is_given_back_unmeasured_too_often_fails_and_says_what_to_ask_for(
     let attempts: Vec<AttemptId> = again.iter().map(|one| one.attempt).collect();
     worker.is_crowded(&attempts, None).await;
 
-    let settled = async {
-        while state(&client, job).await != JobState::Failed {
-            tokio::task::yield_now().await;
-        }
-    };
-    within(settled).await;
+    eventually(async || state(&client, job).await == JobState::Failed).await;
     let failed = task(&client, job).await;
     let why = failed.reason.unwrap_or_default();
     assert!(

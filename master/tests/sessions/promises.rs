@@ -20,13 +20,8 @@ fn bag(tasks: u32, estimate_ms: u64, deadline_s: u64) -> JobSpec {
 }
 
 async fn promise(client: &Client, job: JobId) -> PromiseStatus {
-    let jobs = Selector::Ids(IdSet::from_range(job.0, job.0));
-    let states = Vec::new();
-    let asked = Request::Jobs { jobs, states };
-    match within(client.ask(&asked)).await.unwrap().remove(0) {
-        Reply::Jobs(mut views) => views.remove(0).promise.expect("it was promised"),
-        other => panic!("{other:?}"),
-    }
+    let mut views = job_views(client, one(job), Vec::new()).await;
+    views.remove(0).promise.expect("it was promised")
 }
 
 /// A master with a job whose two attempts have run for longer than was estimated, the promise to
@@ -34,8 +29,7 @@ async fn promise(client: &Client, job: JobId) -> PromiseStatus {
 async fn killed(deadline_s: u64) -> (Master, Worker, Client, [JobId; 2], PromiseStatus) {
     let master = Master::start().await;
     let client = master.admin().await;
-    let pc = master.enrol(Role::Worker, "pc").await;
-    let mut worker = master.worker(&pc, Vec::new()).await;
+    let mut worker = master.host("pc").await;
 
     let (first, _) = submit(&client, 1, &bag(2, 1, deadline_s)).await.unwrap();
     worker.assignments(2).await;
@@ -51,11 +45,9 @@ async fn killed(deadline_s: u64) -> (Master, Worker, Client, [JobId; 2], Promise
 
 /// The first assignments after a restart: none runs before.
 async fn first_again(master: &mut Master) -> (Client, Vec<Assignment>) {
-    master.stop().await;
-    master.again().await;
+    master.restart().await;
     let client = master.admin().await;
-    let pc = master.enrol(Role::Worker, "another").await;
-    let mut worker = master.worker(&pc, Vec::new()).await;
+    let mut worker = master.host("another").await;
     let first = worker.assignments(2).await;
     (client, first)
 }
@@ -98,8 +90,7 @@ async fn a_promise_that_a_kill_ended_is_told_and_stays_withdrawn_after_a_restart
 async fn a_deadline_refused_for_want_of_owners_says_so() {
     let master = Master::start().await;
     let client = master.admin().await;
-    let pc = master.enrol(Role::Worker, "pc").await;
-    let _worker = master.worker(&pc, Vec::new()).await;
+    let _worker = master.host("pc").await;
 
     let mut spec = bag(1, 1_000, 100_000);
     spec.rules.quorum.size = 2;

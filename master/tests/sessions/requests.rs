@@ -1,6 +1,6 @@
 //! What can be requested of a disclosed job, and what is said where it cannot.
 
-use super::shelf::User;
+use super::shelf::{User, recorded};
 use super::*;
 
 impl User {
@@ -17,17 +17,7 @@ impl User {
     }
 
     async fn billed_s(&self) -> f64 {
-        match within(self.client.ask(&Request::Account {
-            user: None,
-            jobs: false,
-        }))
-        .await
-        .unwrap()
-        .remove(0)
-        {
-            Reply::Accounts(accounts) => accounts[0].billed_s,
-            other => panic!("{other:?}"),
-        }
+        account(&self.client).await.billed_s
     }
 }
 
@@ -35,12 +25,11 @@ impl User {
 async fn cancelled_tasks_are_neither_requested_nor_billed_until_retried() {
     let master = Master::start().await;
     let mut ann = User::of(&master, "ann", 1).await;
-    let pc = master.enrol(Role::Worker, "pc").await;
-    let mut worker = master.worker(&pc, Vec::new()).await;
+    let mut worker = master.host("pc").await;
     let job = ann.disclose(3).await;
 
     worker.executes(1, 6).await;
-    let jobs = Selector::Ids(IdSet::from_range(job.0, job.0));
+    let jobs = one(job);
     assert_eq!(
         ann.changed(&Request::CancelUnrequested { jobs })
             .await
@@ -70,17 +59,12 @@ async fn cancelled_tasks_are_neither_requested_nor_billed_until_retried() {
         "the first one was requested before"
     );
 
-    let tasks = "2".parse().unwrap();
-    assert_eq!(
-        ann.changed(&Request::Retry {
-            job,
-            tasks,
-            only_failed: false
-        })
-        .await
-        .unwrap(),
-        1
-    );
+    let retry = Request::Retry {
+        job,
+        tasks: "2".parse().unwrap(),
+        only_failed: false,
+    };
+    assert_eq!(changed(&ann.client, &retry).await, [(job, 1)]);
 
     assert_eq!(
         (ann.request(job, "2-3").await.unwrap(), ann.billed_s().await),
@@ -90,13 +74,9 @@ async fn cancelled_tasks_are_neither_requested_nor_billed_until_retried() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn finished_jobs_teach_how_likely_disclosed_tasks_are_requested() {
-    let mut master = Master::start().await;
-    master.record = Some(master.dir.path().join("record"));
-    master.restart_with(|_| ()).await;
-
+    let mut master = recorded(|_| ()).await;
     let mut ann = User::of(&master, "ann", 1).await;
-    let pc = master.enrol(Role::Worker, "pc").await;
-    let mut worker = master.worker(&pc, Vec::new()).await;
+    let mut worker = master.host("pc").await;
     let job = ann.disclose(3).await;
 
     worker.executes(3, 6).await;
@@ -104,7 +84,7 @@ async fn finished_jobs_teach_how_likely_disclosed_tasks_are_requested() {
         assert_eq!(ann.request(job, tasks).await.unwrap(), 1);
     }
 
-    let jobs = Selector::Ids(IdSet::from_range(job.0, job.0));
+    let jobs = one(job);
     for _ in 0..2 {
         assert_eq!(
             ann.changed(&Request::CancelUnrequested { jobs: jobs.clone() })
@@ -116,16 +96,13 @@ async fn finished_jobs_teach_how_likely_disclosed_tasks_are_requested() {
     }
 
     master.stop().await;
-    let bytes = std::fs::read(master.record.as_ref().unwrap()).unwrap();
-    let steps = scheduler::record::read(&bytes)
-        .unwrap()
-        .pop()
-        .unwrap()
-        .steps;
-    let decided = steps.into_iter().filter_map(|step| match step.event {
-        Event::RestDecided { user, dropped } => Some((user, dropped)),
-        _ => None,
-    });
+    let decided = master
+        .steps()
+        .into_iter()
+        .filter_map(|step| match step.event {
+            Event::RestDecided { user, dropped } => Some((user, dropped)),
+            _ => None,
+        });
     let of_ann = |dropped| ("ann".to_owned(), dropped);
     assert_eq!(
         decided.collect::<Vec<_>>(),
@@ -138,7 +115,7 @@ async fn a_request_for_an_absent_task_names_it_and_changes_nothing() {
     let master = Master::start().await;
     let mut ann = User::of(&master, "ann", 1).await;
     let job = ann.disclose(3).await;
-    let jobs = Selector::Ids(IdSet::from_range(job.0, job.0));
+    let jobs = one(job);
     let of = |tasks: &str| -> [Request; 3] {
         let tasks: Selector = tasks.parse().unwrap();
         [

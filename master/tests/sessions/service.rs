@@ -1,19 +1,8 @@
 //! A worker is told why it gets no new tasks, with `OutOfService`.
 
 use common::wire::SERVICE_VERSION;
-use common::wire::client::Request;
 
 use super::*;
-
-/// Drains the one host, or ends that.
-async fn drain(admin: &Client, drains: bool) {
-    let host = "pc".to_owned();
-    let request = match drains {
-        true => Request::Drain { host },
-        false => Request::Undrain { host },
-    };
-    within(admin.ask(&request)).await.unwrap();
-}
 
 impl Worker {
     /// Collects the reasons of each `OutOfService` before the next `Beat`.
@@ -36,11 +25,11 @@ async fn a_drained_worker_is_told_so_at_once_and_at_each_connection_until_it_is_
     assert_eq!(worker.service().await, none, "it is in service");
 
     let admin = master.admin().await;
-    drain(&admin, true).await;
+    drain(&admin, "pc", true).await;
     let why = "drained: an admin can end that with 'deskgrid host resume pc'";
     let drained = [Some(why.to_owned())];
     assert_eq!(worker.service().await, drained);
-    drain(&admin, true).await;
+    drain(&admin, "pc", true).await;
     assert_eq!(worker.service().await, none, "it knows");
 
     // A new session knows nothing, nor does one with a master that started again.
@@ -49,7 +38,7 @@ async fn a_drained_worker_is_told_so_at_once_and_at_each_connection_until_it_is_
     master.restart_with(|_| ()).await;
     let mut worker = master.worker(&identity, Vec::new()).await;
     assert_eq!(worker.service().await, drained);
-    drain(&master.admin().await, false).await;
+    drain(&master.admin().await, "pc", false).await;
     assert_eq!(worker.service().await, [None]);
 }
 
@@ -58,16 +47,14 @@ async fn a_worker_of_an_earlier_version_is_told_nothing_of_its_service() {
     let master = Master::start().await;
     let identity = master.enrol(Role::Worker, "pc").await;
     let admin = master.admin().await;
-    let mut old = hello(Vec::new());
-    if let ToMaster::Hello { versions, .. } = &mut old {
-        versions.max = SERVICE_VERSION - 1;
-    }
     // The session before it did understand.
     drop(master.worker(&identity, Vec::new()).await);
-    drain(&admin, true).await;
+    drain(&admin, "pc", true).await;
 
-    let mut worker = master.worker_with(&identity, &old).await;
+    let mut worker = master
+        .worker_with(&identity, &hello_before(SERVICE_VERSION))
+        .await;
     assert_eq!(worker.service().await, []);
-    drain(&admin, false).await;
+    drain(&admin, "pc", false).await;
     assert_eq!(worker.service().await, []);
 }

@@ -13,11 +13,8 @@ pub(super) struct User {
 
 impl User {
     pub(super) async fn of(master: &Master, name: &str, number: u128) -> Self {
-        let client = Client::connect(&master.enrol(Role::Client, name).await)
-            .await
-            .unwrap();
         Self {
-            client,
+            client: master.user(name).await,
             next: number * 1_000,
         }
     }
@@ -32,67 +29,30 @@ impl User {
             rules,
             ..noops(count)
         });
-        let id = RequestId(uuid::Uuid::from_u128(self.next));
-
-        match self
-            .client
-            .ask(&Request::Submit {
-                id,
-                spec,
-                disclosed: true,
-                dry_run: false,
-            })
-            .await
-            .unwrap()
-            .remove(0)
-        {
-            Reply::Submitted { job: Some(job), .. } => job,
-            other => panic!("{other:?}"),
-        }
+        let request = Request::Submit {
+            id: RequestId(uuid::Uuid::from_u128(self.next)),
+            spec,
+            disclosed: true,
+            dry_run: false,
+        };
+        submitted(&self.client, &request).await.unwrap().0
     }
 
-    async fn job(&self, job: JobId) -> common::view::JobView {
-        let jobs = Selector::Ids(IdSet::from_range(job.0, job.0));
-        match within(self.client.ask(&Request::Jobs {
-            jobs,
-            states: Vec::new(),
-        }))
-        .await
-        .unwrap()
-        .remove(0)
-        {
-            Reply::Jobs(mut views) => views.remove(0),
-            other => panic!("{other:?}"),
-        }
+    async fn job(&self, job: JobId) -> JobView {
+        let mut views = job_views(&self.client, one(job), Vec::new()).await;
+        views.remove(0)
     }
 
     async fn kept(&self) -> u64 {
-        match within(self.client.ask(&Request::Account {
-            user: None,
-            jobs: false,
-        }))
-        .await
-        .unwrap()
-        .remove(0)
-        {
-            Reply::Accounts(accounts) => accounts[0].kept_bytes,
-            other => panic!("{other:?}"),
-        }
+        account(&self.client).await.kept_bytes
     }
 
     /// Whether tasks of a job wait since too much is kept of this user's.
     async fn is_held_back(&self, job: JobId) -> bool {
-        match within(self.client.ask(&Request::Explain { job }))
-            .await
-            .unwrap()
-            .remove(0)
-        {
-            Reply::Explained(view) => view
-                .waiting
-                .iter()
-                .any(|(why, _)| why.contains("as much is kept")),
-            other => panic!("{other:?}"),
-        }
+        let waiting = explain(&self.client, job).await.waiting;
+        waiting
+            .iter()
+            .any(|(why, _)| why.contains("as much is kept"))
     }
 }
 
@@ -102,8 +62,7 @@ impl Worker {
         self.stdout = Content::Inline(vec![b'x'; bytes]);
         for _ in 0..tasks {
             let attempt = self.assignments(1).await.remove(0).attempt;
-            self.deliver(attempt).await;
-            self.acknowledged(attempt).await;
+            self.finish(attempt).await;
         }
     }
 }
@@ -115,20 +74,18 @@ fn six_thousand(config: &mut Config) {
 
 /// How often the scheduler was told that somebody's share is full, or is not.
 fn told(master: &Master) -> Vec<(String, bool)> {
-    let bytes = std::fs::read(master.record.as_ref().unwrap()).unwrap();
-    let steps = scheduler::record::read(&bytes)
-        .unwrap()
-        .pop()
-        .unwrap()
-        .steps;
-    let shares = steps.into_iter().filter_map(|step| match step.event {
-        Event::ShareFull { user, full } => Some((user, full)),
-        _ => None,
-    });
+    let shares = master
+        .steps()
+        .into_iter()
+        .filter_map(|step| match step.event {
+            Event::ShareFull { user, full } => Some((user, full)),
+            _ => None,
+        });
     shares.collect()
 }
 
-async fn recorded(settings: fn(&mut Config)) -> Master {
+/// A master that records what its scheduler is told.
+pub(super) async fn recorded(settings: fn(&mut Config)) -> Master {
     let mut master = Master::start().await;
     master.record = Some(master.dir.path().join("record"));
     master.restart_with(settings).await;
@@ -140,9 +97,7 @@ async fn a_task_whose_output_was_evicted_for_another_runs_on() {
     let mut master = recorded(six_thousand).await;
     let mut ann = User::of(&master, "ann", 1).await;
     let mut bob = User::of(&master, "bob", 2).await;
-    let mut worker = master
-        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
-        .await;
+    let mut worker = master.host("pc").await;
 
     ann.disclose(2).await;
     worker.executes(2, 999).await;
@@ -172,9 +127,7 @@ async fn a_user_over_the_share_goes_on_once_others_freed_space() {
     let mut master = recorded(six_thousand).await;
     let mut bob = User::of(&master, "bob", 2).await;
     let mut cyd = User::of(&master, "cyd", 3).await;
-    let mut worker = master
-        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
-        .await;
+    let mut worker = master.host("pc").await;
 
     cyd.disclose(3).await;
     worker.executes(3, 2_000).await;
@@ -200,13 +153,11 @@ async fn a_user_who_fills_the_shared_space_is_held_back_alone() {
     let master = Master::with(|config| {
         config.limits.unrequested_bytes = 6_000;
         config.limits.unrequested_bytes_per_user = 1_000_000;
-    });
-    let master = master.await;
+    })
+    .await;
     let mut ann = User::of(&master, "ann", 1).await;
     let mut bob = User::of(&master, "bob", 2).await;
-    let mut worker = master
-        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
-        .await;
+    let mut worker = master.host("pc").await;
     let much = ann.disclose(9).await;
 
     // The fourth has been started when the third one is kept.
@@ -230,12 +181,10 @@ async fn a_user_over_the_share_is_held_back_until_output_is_released() {
     let master = Master::with(|config| {
         config.limits.unrequested_bytes = 1_000_000;
         config.limits.unrequested_bytes_per_user = 6_000;
-    });
-    let master = master.await;
+    })
+    .await;
     let mut ann = User::of(&master, "ann", 1).await;
-    let mut worker = master
-        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
-        .await;
+    let mut worker = master.host("pc").await;
 
     // Two fit, and are less than nine tenths.
     let job = ann.disclose(9).await;
@@ -246,11 +195,9 @@ async fn a_user_over_the_share_is_held_back_until_output_is_released() {
         (4, 5_200)
     );
 
-    let last = Selector::Ids(IdSet::from_range(4, 4));
-    ann.client
-        .ask(&Request::RequestTasks { job, tasks: last })
-        .await
-        .unwrap();
+    let tasks = Selector::Ids(IdSet::from_range(4, 4));
+    let request = Request::RequestTasks { job, tasks };
+    changed(&ann.client, &request).await;
     worker.executes(1, 6).await;
     assert_eq!(ann.kept().await, 2_606);
 }

@@ -46,7 +46,7 @@ impl Worker {
     async fn answers(&mut self, digest: u64, refused: Option<&str>) {
         let refused = refused.map(str::to_owned);
         let answer = ToMaster::Site(SiteAnswer { digest, refused });
-        self.control.tx.send(&answer).await.unwrap();
+        self.tell(answer).await;
         self.heard().await;
     }
 
@@ -60,11 +60,7 @@ impl Worker {
 
     /// Sends a heartbeat; returns what comes before its answer.
     pub(super) async fn before_next_beat(&mut self) -> Vec<ToWorker> {
-        let beat = ToMaster::Heartbeat {
-            status: OwnerState::Away.into(),
-            held: Vec::new(),
-        };
-        self.control.tx.send(&beat).await.unwrap();
+        self.tell(heartbeat(Vec::new())).await;
         let mut came = Vec::new();
         loop {
             match self.next().await {
@@ -105,11 +101,11 @@ async fn settings_are_sent_at_once_and_at_each_connection_and_answers_are_kept()
     drop(worker);
     set(&admin, None).await;
     let mut worker = master.worker(&identity, Vec::new()).await;
-    let still = ToMaster::Site(SiteAnswer {
+    let still = SiteAnswer {
         digest: sent.digest,
         refused: None,
-    });
-    worker.control.tx.send(&still).await.unwrap();
+    };
+    worker.tell(ToMaster::Site(still)).await;
     assert_eq!(worker.site().await, common::site::SiteSettings::default());
 }
 
@@ -117,13 +113,10 @@ async fn settings_are_sent_at_once_and_at_each_connection_and_answers_are_kept()
 async fn a_worker_of_an_earlier_version_works_on_and_is_sent_no_settings() {
     let master = Master::start().await;
     let identity = master.enrol(Role::Worker, "pc").await;
-    let mut old = hello(Vec::new());
-    if let ToMaster::Hello { versions, .. } = &mut old {
-        versions.max = SITE_VERSION - 1;
-    }
 
     let admin = master.admin().await;
     set(&admin, Some("slots = 1")).await;
+    let old = hello_before(SITE_VERSION);
     let mut worker = master.worker_with(&identity, &old).await;
     assert!(matches!(worker.welcome, ToWorker::Welcome { version, .. } if version < SITE_VERSION));
     set(&admin, Some("slots = 2")).await;
@@ -136,8 +129,7 @@ async fn a_worker_of_an_earlier_version_works_on_and_is_sent_no_settings() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_refuses_again_and_again_does_not_fill_the_audit_log() {
     let master = Master::start().await;
-    let identity = master.enrol(Role::Worker, "pc").await;
-    let mut worker = master.worker(&identity, Vec::new()).await;
+    let mut worker = master.host("pc").await;
     let admin = master.admin().await;
     set(&admin, Some("slots = 1")).await;
     let sent = worker.site().await;
@@ -152,11 +144,7 @@ async fn a_host_that_refuses_again_and_again_does_not_fill_the_audit_log() {
     let last = (SiteStanding::Refused, Some("the last".to_owned()));
     assert_eq!(standing(&admin).await, last);
 
-    let replies = within(admin.ask(&Request::Audit { most: 100 })).await;
-    let entries = replies.unwrap().into_iter().flat_map(|reply| match reply {
-        Reply::Audit(some) => some,
-        other => panic!("{other:?}"),
-    });
+    let entries = super::identity::audit(&master).await.into_iter();
     let refused: Vec<_> = entries
         .filter(|of| of.what == "settings" && !of.allowed)
         .collect();
@@ -167,8 +155,7 @@ async fn a_host_that_refuses_again_and_again_does_not_fill_the_audit_log() {
 #[tokio::test(flavor = "multi_thread")]
 async fn settings_for_a_host_that_is_named_by_its_number_hold_for_it() {
     let master = Master::start().await;
-    let identity = master.enrol(Role::Worker, "pc").await;
-    let mut worker = master.worker(&identity, Vec::new()).await;
+    let mut worker = master.host("pc").await;
     let admin = master.admin().await;
     let change = |text: Option<&str>| Request::SiteChange {
         scope: SiteScope::Host("host-1".to_owned()),

@@ -6,7 +6,6 @@ use common::wire::client::{TailFrom, TailNews};
 use common::wire::stream::TailPart;
 use common::wire::worker::TailOrder;
 
-use super::identity::one;
 use super::*;
 
 /// The order to show the output of an attempt.
@@ -15,6 +14,19 @@ async fn order(worker: &mut Worker) -> TailOrder {
         if let ToWorker::Tail(order) = worker.next().await {
             return order;
         }
+    }
+}
+
+/// A stream of the output that was ordered by this ticket.
+async fn tail(worker: &Worker, ticket: u64) -> Channel {
+    let open = Open::Tail { ticket };
+    worker.connection.open(&open).await.unwrap()
+}
+
+fn part(offset: u64, bytes: &[u8]) -> TailPart {
+    TailPart {
+        offset,
+        bytes: bytes.to_vec(),
     }
 }
 
@@ -46,15 +58,7 @@ async fn a_worker_is_asked_while_somebody_looks_and_its_odd_bytes_harm_nobody() 
     let first = order(&mut worker).await;
     assert_eq!((first.attempt, first.from), (attempt, Some(0)));
     let ticket = first.ticket;
-    let mut shown = worker
-        .connection
-        .open(&Open::Tail { ticket })
-        .await
-        .unwrap();
-    let part = |offset, bytes: &[u8]| TailPart {
-        offset,
-        bytes: bytes.to_vec(),
-    };
+    let mut shown = tail(&worker, ticket).await;
     shown.tx.send(&part(0, b"abc")).await.unwrap();
     let begins = TailNews::Begins {
         attempt,
@@ -77,34 +81,24 @@ async fn a_worker_is_asked_while_somebody_looks_and_its_odd_bytes_harm_nobody() 
 
     // A number that nobody waits for, and one that was used, show nothing to anybody.
     for stale in [ticket, 7] {
-        let open = Open::Tail { ticket: stale };
-        let mut odd = worker.connection.open(&open).await.unwrap();
+        let mut odd = tail(&worker, stale).await;
         within(odd.tx.delivered()).await;
     }
     let ticket = again.ticket;
-    let mut shown = worker
-        .connection
-        .open(&Open::Tail { ticket })
-        .await
-        .unwrap();
+    let mut shown = tail(&worker, ticket).await;
     shown.tx.send(&part(3, &[b'x'; 65_537])).await.unwrap();
     let third = order(&mut worker).await;
     assert_eq!(third.from, Some(3), "what is too long is not passed on");
 
     let ticket = third.ticket;
-    let mut shown = worker
-        .connection
-        .open(&Open::Tail { ticket })
-        .await
-        .unwrap();
+    let mut shown = tail(&worker, ticket).await;
     shown.tx.send(&part(3, b"def")).await.unwrap();
     assert_eq!(news(&mut replies).await, TailNews::Part(part(3, b"def")));
 
     // Nobody looks any more: the worker is told so.
     drop(replies);
     within(shown.tx.delivered()).await;
-    worker.deliver(attempt).await;
-    worker.acknowledged(attempt).await;
+    worker.finish(attempt).await;
     let mut replies = admin.stream(&look(job)).await.unwrap();
     assert_eq!(news(&mut replies).await, TailNews::Settled);
     assert!(within(replies.next()).await.unwrap().is_none());
@@ -127,36 +121,22 @@ async fn refused(replies: &mut link::client::Replies) {
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_looks_at_a_job_that_is_shared_no_more_is_told_nothing_further() {
     let master = Master::start().await;
-    let pc = master.enrol(Role::Worker, "pc").await;
-    let mut worker = master.worker(&pc, Vec::new()).await;
-    let mut people = Vec::new();
-    for name in ["ann", "bob", "cid"] {
-        let identity = master.enrol(Role::Client, name).await;
-        people.push(Client::connect(&identity).await.unwrap());
-    }
-    let [ann, bob, cid]: [Client; 3] = people.try_into().unwrap();
-    let share = |job, user: &str, on| Request::Share {
-        jobs: one(job),
-        user: user.into(),
-        on,
-    };
+    let mut worker = master.host("pc").await;
+    let ann = master.user("ann").await;
+    let bob = master.user("bob").await;
+    let cid = master.user("cid").await;
     let (job, _) = submit(&ann, 1, &noops(1)).await.unwrap();
     for user in ["bob", "cid"] {
-        ann.ask(&share(job, user, true)).await.unwrap();
+        share(&ann, one(job), user, true).await;
     }
     let attempt = worker.assignments(1).await[0].attempt;
 
     // Both look at its output, and bob watches it in both ways, too.
-    let part = |offset, bytes: &[u8]| TailPart {
-        offset,
-        bytes: bytes.to_vec(),
-    };
     let mut looking = Vec::new();
     for client in [&bob, &cid] {
         let mut replies = client.stream(&look(job)).await.unwrap();
         let ticket = order(&mut worker).await.ticket;
-        let open = Open::Tail { ticket };
-        let mut shown = worker.connection.open(&open).await.unwrap();
+        let mut shown = tail(&worker, ticket).await;
         shown.tx.send(&part(0, b"abc")).await.unwrap();
         assert!(matches!(news(&mut replies).await, TailNews::Begins { .. }));
         assert_eq!(news(&mut replies).await, TailNews::Part(part(0, b"abc")));
@@ -175,7 +155,7 @@ async fn whoever_looks_at_a_job_that_is_shared_no_more_is_told_nothing_further()
         watching.push(replies);
     }
 
-    ann.ask(&share(job, "bob", false)).await.unwrap();
+    share(&ann, one(job), "bob", false).await;
     let (mut of_cid, mut shown_to_cid) = looking.pop().unwrap();
     let (mut of_bob, mut shown_to_bob) = looking.pop().unwrap();
     refused(&mut of_bob).await;
@@ -186,32 +166,23 @@ async fn whoever_looks_at_a_job_that_is_shared_no_more_is_told_nothing_further()
 
     shown_to_cid.tx.send(&part(3, b"def")).await.unwrap();
     assert_eq!(news(&mut of_cid).await, TailNews::Part(part(3, b"def")));
-    worker.deliver(attempt).await;
-    worker.acknowledged(attempt).await;
+    worker.finish(attempt).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_follows_events_of_a_job_that_is_shared_no_more_is_told_so() {
     let master = Master::start().await;
-    let mut people = Vec::new();
-    for name in ["ann", "bob"] {
-        let identity = master.enrol(Role::Client, name).await;
-        people.push(Client::connect(&identity).await.unwrap());
-    }
-    let [ann, bob]: [Client; 2] = people.try_into().unwrap();
+    let ann = master.user("ann").await;
+    let bob = master.user("bob").await;
     let (first, _) = submit(&ann, 1, &noops(1)).await.unwrap();
     let (second, _) = submit(&ann, 2, &noops(1)).await.unwrap();
     let both = IdSet::from_range(first.0, second.0);
-    let share = |jobs: &IdSet, on| Request::Share {
-        jobs: Selector::Ids(jobs.clone()),
-        user: "bob".into(),
-        on,
-    };
-    ann.ask(&share(&both, true)).await.unwrap();
+    let both = Selector::Ids(both);
+    share(&ann, both.clone(), "bob", true).await;
 
     // He follows one of them, both, and all that he may see.
     let mut following = Vec::new();
-    for jobs in [Some(one(first)), Some(Selector::Ids(both.clone())), None] {
+    for jobs in [Some(one(first)), Some(both.clone()), None] {
         let follow = Request::Follow(Following {
             jobs,
             wait: true,
@@ -226,21 +197,15 @@ async fn whoever_follows_events_of_a_job_that_is_shared_no_more_is_told_so() {
     let mut of_both = following.pop().unwrap();
     let mut of_first = following.pop().unwrap();
 
-    let this = IdSet::from_range(first.0, first.0);
-    ann.ask(&share(&this, false)).await.unwrap();
+    share(&ann, one(first), "bob", false).await;
     refused(&mut of_first).await;
 
     // The other job is still shared: its events go on, until that ends too.
-    ann.ask(&Request::Cancel {
-        jobs: one(second),
-        tasks: None,
-    })
-    .await
-    .unwrap();
+    cancel(&ann, one(second)).await;
     for replies in [&mut of_both, &mut of_all] {
         told_of(replies, second).await;
     }
-    ann.ask(&share(&both, false)).await.unwrap();
+    share(&ann, both, "bob", false).await;
     refused(&mut of_both).await;
 
     // Whoever follows whatever there is goes on with one's own.

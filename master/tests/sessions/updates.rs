@@ -18,16 +18,14 @@ async fn order(admin: &Client, order: UpdateOrder) -> UpdatesView {
     }
 }
 
-/// A program of this content, signed by a key that the master names from now on.
-async fn signed(admin: &Client, content: &[u8]) -> (SignedUpdate, BlobHash) {
+/// A program, signed by a key that the master names from now on.
+async fn signed(admin: &Client) -> (SignedUpdate, BlobHash) {
     let signer = UpdateSigner::read(&UpdateSigner::make().unwrap()).unwrap();
-    order(admin, UpdateOrder::Trust(signer.key())).await;
-    let blob = within(admin.put_bytes(content)).await.unwrap();
-    let ToMaster::Hello { facts, .. } = hello(Vec::new()) else {
-        unreachable!("a greeting")
-    };
+    let views = order(admin, UpdateOrder::Trust(signer.key())).await;
+    assert_eq!(views.key, Some(signer.key()));
+    let blob = within(admin.put_bytes(b"a program")).await.unwrap();
     let statement = UpdateStatement {
-        platform: facts.platform.name().parse().unwrap(),
+        platform: facts().platform.name().parse().unwrap(),
         version: ProgramVersion(9, 0, 0),
         blob,
         downgrade: None,
@@ -72,8 +70,8 @@ impl Worker {
     }
 
     async fn says(&mut self, hash: BlobHash, standing: UpdateStanding) {
-        let answer = ToMaster::Update(UpdateAnswer { hash, standing });
-        self.control.tx.send(&answer).await.unwrap();
+        let answer = UpdateAnswer { hash, standing };
+        self.tell(ToMaster::Update(answer)).await;
     }
 
     /// Whether it is offered a program before its next word is answered.
@@ -98,7 +96,7 @@ impl OfferedHost {
     async fn start() -> Self {
         let master = Master::start().await;
         let admin = master.admin().await;
-        let (update, hash) = signed(&admin, b"a program").await;
+        let (update, hash) = signed(&admin).await;
         let pc = master.enrol(Role::Worker, "pc").await;
         let mut worker = master.worker(&pc, Vec::new()).await;
         order(&admin, start(update.clone())).await;
@@ -119,9 +117,8 @@ impl OfferedHost {
 async fn a_host_that_comes_when_a_rollout_is_done_is_offered_it_until_it_is_stopped() {
     let master = Master::start().await;
     let admin = master.admin().await;
-    let (update, hash) = signed(&admin, b"a program").await;
-    let first = master.enrol(Role::Worker, "first").await;
-    let mut of_first = master.worker(&first, Vec::new()).await;
+    let (update, hash) = signed(&admin).await;
+    let mut of_first = master.host("first").await;
     order(&admin, start(update.clone())).await;
     of_first.program().await;
     of_first.says(hash, UpdateStanding::Runs).await;
@@ -175,7 +172,7 @@ async fn a_host_that_is_switched_off_while_tasks_hold_it_is_offered_the_program_
         hash,
     } = OfferedHost::start().await;
     worker.says(hash, UpdateStanding::Ready).await;
-    worker.control.tx.send(&ToMaster::Closing).await.unwrap();
+    worker.tell(ToMaster::Closing).await;
     until(&admin, |rollout| rollout.hosts[0].state == "ready").await;
 
     within(worker.connection.close("switched off")).await;
@@ -188,20 +185,20 @@ async fn a_host_that_is_switched_off_while_tasks_hold_it_is_offered_the_program_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_master_that_has_just_started_ends_no_rollout_before_hosts_could_come_back() {
-    let mut master = Master::start().await;
-    let admin = master.admin().await;
-    let (update, hash) = signed(&admin, b"a program").await;
-    let pc = master.enrol(Role::Worker, "pc").await;
-    let mut worker = master.worker(&pc, Vec::new()).await;
-    order(&admin, start(update)).await;
-    worker.program().await;
+    let OfferedHost {
+        mut master,
+        admin,
+        pc,
+        mut worker,
+        hash,
+        ..
+    } = OfferedHost::start().await;
     worker.says(hash, UpdateStanding::Ready).await;
     until(&admin, |rollout| rollout.hosts[0].state == "ready").await;
 
     // It leaves to start the program; nobody has waited for it yet.
     drop(worker);
-    master.stop().await;
-    master.again().await;
+    master.restart().await;
     let admin = master.admin().await;
     until(&admin, |rollout| {
         rollout.state == "running" && rollout.why.contains("1 to start it")
@@ -219,13 +216,13 @@ async fn a_master_that_has_just_started_ends_no_rollout_before_hosts_could_come_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_takes_its_word_back_does_not_fill_the_audit_log() {
-    let master = Master::start().await;
-    let admin = master.admin().await;
-    let (update, hash) = signed(&admin, b"a program").await;
-    let pc = master.enrol(Role::Worker, "pc").await;
-    let mut worker = master.worker(&pc, Vec::new()).await;
-    order(&admin, start(update)).await;
-    worker.program().await;
+    let OfferedHost {
+        master,
+        admin,
+        mut worker,
+        hash,
+        ..
+    } = OfferedHost::start().await;
     for number in 0..20 {
         let why = format!("reason {number}");
         worker.says(hash, UpdateStanding::Refused(why)).await;
@@ -236,11 +233,7 @@ async fn a_host_that_takes_its_word_back_does_not_fill_the_audit_log() {
     let host = &views.rollouts[0].hosts[0];
     assert_eq!((&*host.state, &*host.why), ("refused", "reason 0"));
 
-    let replies = within(admin.ask(&Request::Audit { most: 100 })).await;
-    let entries = replies.unwrap().into_iter().flat_map(|reply| match reply {
-        Reply::Audit(some) => some,
-        other => panic!("{other:?}"),
-    });
+    let entries = super::super::identity::audit(&master).await.into_iter();
     let refused: Vec<_> = entries
         .filter(|of| of.what == "update" && !of.allowed)
         .collect();
@@ -256,11 +249,10 @@ async fn stages_are_parts_of_the_hosts_that_were_there_before_the_master_started
         master.worker(&pc, Vec::new()).await;
         first.get_or_insert(pc);
     }
-    master.stop().await;
-    master.again().await;
+    master.restart().await;
 
     let admin = master.admin().await;
-    let (update, hash) = signed(&admin, b"a program").await;
+    let (update, hash) = signed(&admin).await;
     let mut worker = master.worker(&first.unwrap(), Vec::new()).await;
     order(&admin, start(update)).await;
     worker.program().await;
@@ -277,50 +269,14 @@ async fn a_worker_of_an_earlier_version_is_offered_no_program() {
     let old = master.enrol(Role::Worker, "old").await;
     let new = master.enrol(Role::Worker, "new").await;
     let admin = master.admin().await;
-    let signer = UpdateSigner::read(&UpdateSigner::make().unwrap()).unwrap();
-    let views = order(&admin, UpdateOrder::Trust(signer.key())).await;
-    assert_eq!(views.key, Some(signer.key()));
-
-    let mut hello_of_old = hello(Vec::new());
-    let mut platform = String::new();
-    if let ToMaster::Hello {
-        versions, facts, ..
-    } = &mut hello_of_old
-    {
-        versions.max = UPDATE_VERSION - 1;
-        platform = facts.platform.name();
-    }
-    let mut of_old = master.worker_with(&old, &hello_of_old).await;
+    let (update, hash) = signed(&admin).await;
+    let mut of_old = master
+        .worker_with(&old, &hello_before(UPDATE_VERSION))
+        .await;
     let mut of_new = master.worker(&new, Vec::new()).await;
-
-    let blob = within(admin.put_bytes(b"a program")).await.unwrap();
-    let statement = UpdateStatement {
-        platform: platform.parse().unwrap(),
-        version: ProgramVersion(9, 0, 0),
-        blob,
-        downgrade: None,
-    };
-    let start = UpdateOrder::Start {
-        update: signer.sign(&statement),
-        pace: RolloutPace {
-            settle: Span::ZERO,
-            settle_tasks: 0,
-            patience: Span::from_secs(60),
-        },
-        dry_run: false,
-    };
-    order(&admin, start).await;
-
-    let offered = loop {
-        if let ToWorker::Update(update) = of_new.next().await {
-            break update;
-        }
-    };
-    assert_eq!(offered.statement, statement.text());
-    let standing = UpdateStanding::Runs;
-    let hash = blob.hash;
-    let answer = ToMaster::Update(UpdateAnswer { hash, standing });
-    of_new.control.tx.send(&answer).await.unwrap();
+    order(&admin, start(update.clone())).await;
+    assert_eq!(of_new.program().await, update);
+    of_new.says(hash, UpdateStanding::Runs).await;
 
     // It is done without the old one, which works on.
     loop {
