@@ -28,9 +28,9 @@ use std::sync::Mutex;
 use common::attempt::{Completion, Outcome};
 use common::host::Confinement;
 use common::settings::ConfigDuration;
-use common::wire::worker::{Assignment, ToMaster, ToWorker};
+use common::wire::worker::{Assignment, ToMaster};
 use common::{Content, Span};
-use door::{Master, PATIENCE, Worker, command, id, sh, within};
+use door::{Master, PATIENCE, Worker, command, id, sh};
 use table::{Row, Stop, TABLE};
 use worker::os::{Abilities, Means};
 use worker::{Choice, Config};
@@ -403,14 +403,7 @@ async fn harmless(worker: &mut Worker, level: Confinement) {
         worker.assign(vec![work]).await;
 
         let done = worker.delivered().await.remove(0);
-        within(
-            worker
-                .control
-                .tx
-                .send(&ToWorker::Acknowledged(vec![done.attempt])),
-        )
-        .await
-        .unwrap();
+        worker.acknowledge(vec![done.attempt]).await;
 
         assert_eq!(
             done.outcome, expected,
@@ -512,22 +505,11 @@ impl Bench<'_> {
                 return done;
             }
 
-            let stop = ToWorker::Stop {
-                attempts: vec![id(index)],
-                why: "test".to_owned(),
-            };
-            within(worker.control.tx.send(&stop)).await.unwrap();
+            worker.stop(id(index)).await;
         }
 
         let done = worker.delivered().await.remove(0);
-        within(
-            worker
-                .control
-                .tx
-                .send(&ToWorker::Acknowledged(vec![done.attempt])),
-        )
-        .await
-        .unwrap();
+        worker.acknowledge(vec![done.attempt]).await;
 
         assert_eq!(done.attempt, id(index));
         done

@@ -17,7 +17,7 @@ use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use common::host::Confinement;
-use door::{PATIENCE, end, frozen, status, until, within};
+use door::{PATIENCE, end, freeze, kill, printed, status, until, within};
 use tokio::io::AsyncReadExt;
 use worker::os::{
     AttemptLimits, Confines, Freezer, Grounds, Launch, Launcher, Process, ProcessOrder,
@@ -148,15 +148,7 @@ impl Bench {
     }
 
     fn describe(&self, argv: &[&str]) -> Launch {
-        Launch {
-            argv: argv.iter().map(|a| (*a).to_owned()).collect(),
-            env: vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())],
-            dir: self.dir.path().as_os_str().to_owned(),
-            stdin: None,
-            processors: Vec::new(),
-            limits: AttemptLimits::default(),
-            confines: Confines::default(),
-        }
+        launch(argv, self.dir.path())
     }
 
     async fn start(&self, script: &str) -> Process {
@@ -181,14 +173,20 @@ impl Bench {
 
     /// The number that a script wrote into this file, once it is there whole.
     async fn pid(&self, name: &str) -> i32 {
-        let path = self.dir.path().join(name);
-        let read = || {
-            fs::read_to_string(&path)
-                .ok()
-                .filter(|text| text.ends_with('\n'))
-        };
-        until(|| read().is_some()).await;
-        read().unwrap().trim().parse().unwrap()
+        door::pid(&self.dir.path().join(name)).await
+    }
+}
+
+/// A command in this directory.
+fn launch(argv: &[&str], dir: &Path) -> Launch {
+    Launch {
+        argv: argv.iter().map(|a| (*a).to_owned()).collect(),
+        env: vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())],
+        dir: dir.as_os_str().to_owned(),
+        stdin: None,
+        processors: Vec::new(),
+        limits: AttemptLimits::default(),
+        confines: Confines::default(),
     }
 }
 
@@ -244,14 +242,7 @@ async fn output_and_processor_time_come_back(bench: Box<Bench>) {
     until(|| bench.dir.path().join("done").exists()).await;
     process.order(ProcessOrder::Terminate);
 
-    let mut out = String::new();
-    let mut err = String::new();
-    within(process.stdout.take().unwrap().read_to_string(&mut out))
-        .await
-        .unwrap();
-    within(process.stderr.take().unwrap().read_to_string(&mut err))
-        .await
-        .unwrap();
+    let (out, err) = printed(&mut process).await;
     assert_eq!((out.as_str(), err.as_str()), ("out\n", "err\n"));
 
     let WatcherReport::Ended { status, cpu, .. } = end(&mut process).await else {
@@ -431,19 +422,15 @@ async fn search_what_hangs(dir: &Path) {
 
     let launcher = Launcher::start(PathBuf::from("/proc/self/exe"), Grounds::default()).unwrap();
     let launch = |argv: &[&str], path: &Path, level| Launch {
-        argv: argv.iter().map(|a| (*a).to_owned()).collect(),
         env: vec![(
             "PATH".to_owned(),
             format!("{}:/usr/bin:/bin", path.display()),
         )],
-        dir: at.as_os_str().to_owned(),
-        stdin: None,
-        processors: Vec::new(),
-        limits: AttemptLimits::default(),
         confines: Confines {
             level,
             ..Confines::default()
         },
+        ..launch(argv, &at)
     };
     let begin = async |launch: Launch| launcher.launch(&launch, false, false).await.unwrap();
     let other = launch(
@@ -493,8 +480,7 @@ async fn a_grandchild_in_a_session_of_its_own_does_not_outlive_the_command(bench
     let mut process = bench.start(&format!("({daemon}) ; sleep 600")).await;
     let pid = bench.pid("daemon").await;
     assert!(alive(pid));
-    process.order(ProcessOrder::Kill);
-    assert_eq!(status(&mut process).await, ProcessStatus::Signalled(9));
+    kill(&mut process).await;
     assert!(!alive(pid));
 }
 
@@ -512,8 +498,7 @@ async fn a_whole_tree_is_asked_and_then_made_to_end(bench: Box<Bench>) {
         "asked\n"
     );
     assert!(alive(stubborn));
-    process.order(ProcessOrder::Kill);
-    assert_eq!(status(&mut process).await, ProcessStatus::Signalled(9));
+    kill(&mut process).await;
 
     assert!(!alive(stubborn));
 }
@@ -543,8 +528,7 @@ async fn a_frozen_tree_does_nothing_until_it_is_thawed(bench: Box<Bench>) {
     ];
     let asked = Instant::now();
 
-    process.order(ProcessOrder::Freeze);
-    frozen(&mut process).await;
+    freeze(&mut process).await;
     println!("  frozen after {:?}", asked.elapsed());
 
     let before = pids.map(ticks);
@@ -561,10 +545,8 @@ async fn a_frozen_tree_does_nothing_until_it_is_thawed(bench: Box<Bench>) {
     }
 
     // A frozen tree can be killed as it is.
-    process.order(ProcessOrder::Freeze);
-    frozen(&mut process).await;
-    process.order(ProcessOrder::Kill);
-    assert_eq!(status(&mut process).await, ProcessStatus::Signalled(9));
+    freeze(&mut process).await;
+    kill(&mut process).await;
     assert!(!pids.into_iter().any(alive));
 }
 
@@ -607,8 +589,7 @@ async fn a_frozen_tree_uses_no_processor_for_five_seconds(bench: Box<Bench>) {
     };
     let then = used();
     until(|| used().iter().zip(&then).all(|(now, then)| now.1 > then.1)).await;
-    process.order(ProcessOrder::Freeze);
-    frozen(&mut process).await;
+    freeze(&mut process).await;
 
     let frozen = used();
     // The time over which it is measured.
@@ -616,8 +597,7 @@ async fn a_frozen_tree_uses_no_processor_for_five_seconds(bench: Box<Bench>) {
     assert_eq!(used(), frozen);
     process.order(ProcessOrder::Thaw);
     until(|| used().iter().zip(&frozen).all(|(now, then)| now.1 > then.1)).await;
-    process.order(ProcessOrder::Kill);
-    assert_eq!(status(&mut process).await, ProcessStatus::Signalled(9));
+    kill(&mut process).await;
 
     assert!(!pids.into_iter().any(alive));
 }
@@ -639,8 +619,7 @@ async fn a_tree_that_grows_while_it_is_frozen_is_frozen_whole(bench: Box<Bench>)
     until(|| births() > 50).await;
 
     for _ in 0..10 {
-        process.order(ProcessOrder::Freeze);
-        frozen(&mut process).await;
+        freeze(&mut process).await;
         let then = births();
         tokio::time::sleep(Duration::from_millis(20)).await;
         assert_eq!(births(), then);
@@ -648,8 +627,7 @@ async fn a_tree_that_grows_while_it_is_frozen_is_frozen_whole(bench: Box<Bench>)
         until(|| births() > then).await;
     }
 
-    process.order(ProcessOrder::Kill);
-    assert_eq!(status(&mut process).await, ProcessStatus::Signalled(9));
+    kill(&mut process).await;
 
     let then = births();
     tokio::time::sleep(Duration::from_millis(20)).await;
@@ -670,8 +648,7 @@ async fn a_process_whose_first_thread_has_ended_is_frozen_and_killed(bench: Box<
     let then = used_ns(pid);
     until(|| used_ns(pid) > then).await;
 
-    process.order(ProcessOrder::Freeze);
-    frozen(&mut process).await;
+    freeze(&mut process).await;
     let frozen = used_ns(pid);
     // What is stopped stays stopped: no later moment can be different.
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -679,8 +656,7 @@ async fn a_process_whose_first_thread_has_ended_is_frozen_and_killed(bench: Box<
     process.order(ProcessOrder::Thaw);
     until(|| used_ns(pid) > frozen).await;
 
-    process.order(ProcessOrder::Kill);
-    assert_eq!(status(&mut process).await, ProcessStatus::Signalled(9));
+    kill(&mut process).await;
     assert!(!Path::new(&format!("/proc/{pid}/task")).exists());
 }
 
@@ -695,8 +671,7 @@ async fn a_frozen_tree_tells_how_much_memory_it_holds(bench: Box<Bench>) {
         launch.limits.memory = memory;
         let mut process = bench.launcher.launch(&launch, false, false).await.unwrap();
         until(|| held.exists()).await;
-        process.order(ProcessOrder::Freeze);
-        frozen(&mut process).await;
+        freeze(&mut process).await;
 
         assert!(process.measure());
         let report = within(process.report()).await;
@@ -707,8 +682,7 @@ async fn a_frozen_tree_tells_how_much_memory_it_holds(bench: Box<Bench>) {
             "{report:?}, with the limit {memory:?}"
         );
 
-        process.order(ProcessOrder::Kill);
-        assert_eq!(status(&mut process).await, ProcessStatus::Signalled(9));
+        kill(&mut process).await;
         fs::remove_file(&held).unwrap();
     }
 }
@@ -834,15 +808,7 @@ async fn host_a_task(way: Freezer, key: &str, dir: &Path) {
     let launcher = Launcher::start(PathBuf::from("/proc/self/exe"), grounds).unwrap();
     let script =
         "setsid sh -c 'echo $$ > far; sleep 600' & echo $$ > near; trap '' TERM HUP; sleep 600";
-    let launch = Launch {
-        argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
-        env: vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())],
-        dir: dir.as_os_str().to_owned(),
-        stdin: None,
-        processors: Vec::new(),
-        limits: AttemptLimits::default(),
-        confines: Confines::default(),
-    };
+    let launch = launch(&["sh", "-c", script], dir);
     let mut process = launcher.launch(&launch, false, false).await.unwrap();
 
     loop {

@@ -41,7 +41,10 @@ use disk::{
     a_task_has_ended_although_the_disk_has_not_taken_its_output,
     the_disk_of_a_frozen_task_is_looked_at_once_it_goes_on,
 };
-use door::{Master, PATIENCE, Worker, command, id, no_attempt_left, pid, sh, state, until, within};
+use door::{
+    Master, PATIENCE, Worker, command, id, no_attempt_left, pid, sh, state, until, welcomed,
+    welcomed_as, within,
+};
 use given_back::what_a_worker_gives_back_as_it_ends_unheard_is_said_by_its_next_run;
 use link::{BlobStore, Identity};
 use memory::a_task_that_fills_the_memory_fails_and_the_one_beside_it_goes_on;
@@ -155,9 +158,7 @@ fn config() -> Config {
 }
 
 async fn a_command_runs_with_its_inputs_and_delivers_its_outputs() {
-    let mut master = Master::new();
-    let (_stop, _run) = master.start();
-    let mut worker = master.welcome(vec![]).await;
+    let (master, _stop, mut worker) = welcomed().await;
     let tool = master.blobs.add_reader(
         &b"#!/bin/sh\ncat; tr a-z A-Z < data/in.txt > out.txt; echo $DESKGRID_TASK_ID >&2\n"[..],
     );
@@ -197,12 +198,7 @@ async fn a_command_runs_with_its_inputs_and_delivers_its_outputs() {
         "before the message"
     );
     assert!(no_attempt_left(&master.home()));
-    worker
-        .control
-        .tx
-        .send(&ToWorker::Acknowledged(vec![done.attempt]))
-        .await
-        .unwrap();
+    worker.acknowledge(vec![done.attempt]).await;
 
     worker.holds(&[]).await;
     // The blob goes with its completion; both are the spool's business alone by now.
@@ -211,9 +207,7 @@ async fn a_command_runs_with_its_inputs_and_delivers_its_outputs() {
 }
 
 async fn a_command_sees_the_processors_of_its_slot_and_is_told_how_many() {
-    let mut master = Master::new();
-    let (_stop, _run) = master.start();
-    let mut worker = master.welcome(vec![]).await;
+    let (_master, _stop, mut worker) = welcomed().await;
     let look =
         "grep Cpus_allowed_list: /proc/self/status; echo $OMP_NUM_THREADS $GOMAXPROCS; nproc";
     let mut work = [sh(1, look), sh(2, look)];
@@ -249,9 +243,7 @@ async fn a_command_sees_the_processors_of_its_slot_and_is_told_how_many() {
 }
 
 async fn an_unacknowledged_result_is_delivered_again_after_reconnecting() {
-    let mut master = Master::new();
-    let (_stop, _run) = master.start();
-    let mut worker = master.welcome(vec![]).await;
+    let (mut master, _stop, mut worker) = welcomed().await;
     let go = master.dir.path().join("go");
     let wait = format!(
         "while [ ! -e {} ]; do sleep 0.01; done; exit 3",
@@ -296,12 +288,7 @@ async fn an_unacknowledged_result_is_delivered_again_after_reconnecting() {
         seen,
         [(id(1), Outcome::Exited(4)), (id(2), Outcome::Exited(3))]
     );
-    worker
-        .control
-        .tx
-        .send(&ToWorker::Acknowledged(vec![id(1), id(2)]))
-        .await
-        .unwrap();
+    worker.acknowledge(vec![id(1), id(2)]).await;
 
     worker.holds(&[]).await;
 }
@@ -376,9 +363,7 @@ async fn a_killed_worker_delivers_what_it_had_finished_and_has_forgotten_the_res
 }
 
 async fn the_owner_freezes_everything_and_gets_the_backlog_off_the_host() {
-    let mut master = Master::new();
-    let (_stop, _run) = master.start();
-    let mut worker = master.welcome(vec![]).await;
+    let (master, _stop, mut worker) = welcomed().await;
     let path = |n| master.dir.path().join(format!("pid{n}"));
     let script = |n| format!("echo $$ > {}; while :; do :; done", path(n).display());
     worker
@@ -436,25 +421,10 @@ async fn the_owner_freezes_everything_and_gets_the_backlog_off_the_host() {
     assert_eq!((owner, returned), (Some(paused), vec![id(3), id(4)]));
     worker.assign(vec![sh(5, "true")]).await;
 
-    let back = worker.until(|m| {
-        if let ToMaster::Returned { attempts, .. } = m {
-            Some(attempts)
-        } else {
-            None
-        }
-    });
-    assert_eq!(back.await, [id(5)]);
+    assert_eq!(worker.returned().await, [id(5)]);
     fs::remove_file(&pause).unwrap();
     until(|| pids.iter().all(|pid| state(*pid) == Some('R'))).await;
-    worker
-        .control
-        .tx
-        .send(&ToWorker::Stop {
-            attempts: vec![id(1)],
-            why: "test".to_owned(),
-        })
-        .await
-        .unwrap();
+    worker.stop(id(1)).await;
 
     let stopped = worker.delivered().await.remove(0);
     assert_eq!(
@@ -468,9 +438,7 @@ async fn the_owner_freezes_everything_and_gets_the_backlog_off_the_host() {
 }
 
 async fn abandoned_attempts_end_without_a_word() {
-    let mut master = Master::new();
-    let (_stop, _run) = master.start();
-    let mut worker = master.welcome(vec![]).await;
+    let (mut master, _stop, mut worker) = welcomed().await;
     let path = master.dir.path().join("pid");
     let script = format!(
         "trap '' TERM; echo $$ > {}; while :; do sleep 0.01; done",
@@ -498,9 +466,7 @@ async fn abandoned_attempts_end_without_a_word() {
 }
 
 async fn an_attempt_whose_stop_was_lost_ends_with_the_answer_to_a_heartbeat() {
-    let mut master = Master::new();
-    let (_stop, _run) = master.start();
-    let mut worker = master.welcome(vec![]).await;
+    let (master, _stop, mut worker) = welcomed().await;
     let path = master.dir.path().join("pid");
 
     worker
@@ -515,14 +481,8 @@ async fn an_attempt_whose_stop_was_lost_ends_with_the_answer_to_a_heartbeat() {
 
     let task = pid(&path).await;
     worker.holds(&[(id(1), Phase::Running)]).await;
-    worker
-        .control
-        .tx
-        .send(&ToWorker::Beat {
-            abandon: vec![id(1)],
-        })
-        .await
-        .unwrap();
+    let abandon = vec![id(1)];
+    worker.tell(ToWorker::Beat { abandon }).await;
 
     until(|| state(task).is_none()).await;
     worker.holds(&[]).await;
@@ -544,9 +504,7 @@ async fn a_watched_attempt_is_reported_more_often_than_usual() {
 }
 
 async fn a_worker_promises_to_send_often_while_it_holds_attempts_and_else_as_told() {
-    let mut master = Master::new();
-    let (_stop, _run) = master.start();
-    let mut worker = master.welcome(vec![]).await;
+    let (_master, _stop, mut worker) = welcomed().await;
     let promise = |message| match message {
         ToMaster::Alive(next) => Some(next),
         _ => None,
@@ -555,8 +513,7 @@ async fn a_worker_promises_to_send_often_while_it_holds_attempts_and_else_as_tol
 
     // Longer than this test waits for anything.
     let slow = Span::from_secs(100);
-    let told = ToWorker::SendEvery(slow);
-    worker.control.tx.send(&told).await.unwrap();
+    worker.tell(ToWorker::SendEvery(slow)).await;
     assert_eq!(worker.until(promise).await, slow);
 
     worker.assign(vec![sh(1, "sleep 600")]).await;
@@ -564,9 +521,7 @@ async fn a_worker_promises_to_send_often_while_it_holds_attempts_and_else_as_tol
 }
 
 async fn the_status_says_how_the_host_can_be_used() {
-    let mut master = Master::new();
-    let (_stop, _run) = master.start();
-    let mut worker = master.welcome(vec![]).await;
+    let (master, _stop, mut worker) = welcomed().await;
     let before = worker.status;
     assert_eq!(before.owner, OwnerState::Away);
 
@@ -617,10 +572,25 @@ impl Worker {
         };
         self.until(said).await
     }
+
+    /// The attempts that it gives back next.
+    async fn returned(&mut self) -> Vec<AttemptId> {
+        self.until(|message| match message {
+            ToMaster::Returned { attempts, .. } => Some(attempts),
+            _ => None,
+        })
+        .await
+    }
 }
 
 impl Master {
-    /// A complete state with this in its one file.
+    /// Keeps the list of these files.
+    fn list(&self, files: Vec<ListedFile>) -> BlobRef {
+        let list = Manifest::from(files).to_bytes().unwrap();
+        self.blobs.add_reader(&list[..]).unwrap()
+    }
+
+    /// A complete state with this list.
     fn saved(&self, manifest: BlobRef) -> Saved {
         Saved {
             number: 1,
@@ -632,29 +602,32 @@ impl Master {
         }
     }
 
+    fn read(&self, blob: BlobRef) -> Vec<u8> {
+        fs::read(self.blobs.path_of(&blob.hash)).unwrap()
+    }
+
+    /// What a state consists of.
+    fn listed(&self, manifest: BlobRef) -> Vec<ListedFile> {
+        Manifest::from_bytes(&self.read(manifest)).unwrap().files
+    }
+
     /// The files of a state.
     fn files(&self, manifest: BlobRef) -> Vec<(String, String)> {
-        let read = |blob: BlobRef| fs::read(self.blobs.path_of(&blob.hash)).unwrap();
-        let list = Manifest::from_bytes(&read(manifest)).unwrap();
-        let file = |f: &ListedFile| (f.path.to_string(), String::from_utf8(read(f.blob)).unwrap());
-        list.files.iter().map(file).collect()
+        let text = |blob| String::from_utf8(self.read(blob)).unwrap();
+        let files = self.listed(manifest).into_iter();
+        files
+            .map(|file| (file.path.to_string(), text(file.blob)))
+            .collect()
     }
 }
 
-fn list_and_files(master: &Master, manifest: BlobRef) -> Vec<BlobRef> {
-    let list =
-        Manifest::from_bytes(&fs::read(master.blobs.path_of(&manifest.hash)).unwrap()).unwrap();
-    list.files
-        .iter()
-        .map(|file| file.blob)
-        .chain([manifest])
-        .collect()
+/// The files of a state whose one file `step` has this content.
+fn step(text: &str) -> [(String, String); 1] {
+    [("step".to_owned(), text.to_owned())]
 }
 
 async fn a_state_is_saved_now_and_then_and_given_back() {
-    let mut master = Master::new();
-    let (_stop, _run) = master.start();
-    let mut worker = master.welcome(vec![]).await;
+    let (mut master, _stop, mut worker) = welcomed().await;
     let script = format!(
         "{SAVE} save 5; while [ ! -e {}/go ]; do sleep 0.01; done; save 6; sleep 600",
         master.dir.path().display()
@@ -667,16 +640,14 @@ async fn a_state_is_saved_now_and_then_and_given_back() {
         panic!("not saved")
     };
     assert_eq!((attempt, sequence), (id(1), 1));
-    assert_eq!(
-        master.files(manifest),
-        [("step".to_owned(), "5\n".to_owned())]
-    );
+    assert_eq!(master.files(manifest), step("5\n"));
 
     // Over a new connection what was said last is said again, and once more when the content, of
     // which the master may have thrown away what it was not told of, is there for certain. What has
     // not changed is not another state.
     worker.connection.close(0u32.into(), b"broken");
-    let content = list_and_files(&master, manifest);
+    let files = master.listed(manifest).into_iter();
+    let content: Vec<_> = files.map(|file| file.blob).chain([manifest]).collect();
     for blob in &content {
         master.blobs.remove(&blob.hash).unwrap();
     }
@@ -691,10 +662,7 @@ async fn a_state_is_saved_now_and_then_and_given_back() {
         there = content.iter().all(|blob| master.blobs.has(blob));
     }
 
-    assert_eq!(
-        master.files(manifest),
-        [("step".to_owned(), "5\n".to_owned())]
-    );
+    assert_eq!(master.files(manifest), step("5\n"));
     fs::write(master.dir.path().join("go"), "").unwrap();
 
     let second = |message| match message {
@@ -711,7 +679,7 @@ async fn a_state_is_saved_now_and_then_and_given_back() {
     let (2, Saving::Complete(newer)) = worker.until(second).await else {
         panic!("not the second")
     };
-    assert_eq!(master.files(newer), [("step".to_owned(), "6\n".to_owned())]);
+    assert_eq!(master.files(newer), step("6\n"));
 
     let again = saving(
         2,
@@ -730,13 +698,12 @@ async fn a_state_is_saved_now_and_then_and_given_back() {
 }
 
 async fn a_state_is_saved_when_the_owner_comes_and_when_the_worker_ends() {
-    let mut master = Master::new();
     // The task ends by itself once it has saved, however long the processors are busy.
-    let (stop, _run) = master.start_as(Config {
+    let (master, stop, mut worker) = welcomed_as(Config {
         grace: ConfigDuration::from_secs(60),
         ..config()
-    });
-    let mut worker = master.welcome(vec![]).await;
+    })
+    .await;
     let ready = master.dir.path().join("ready");
     let pause = master.home().join("pause");
     let script = format!(
@@ -751,10 +718,7 @@ async fn a_state_is_saved_when_the_owner_comes_and_when_the_worker_ends() {
     let (_, 1, Saving::Complete(manifest)) = worker.checkpoint().await else {
         panic!("not saved")
     };
-    assert_eq!(
-        master.files(manifest),
-        [("step".to_owned(), "1\n".to_owned())]
-    );
+    assert_eq!(master.files(manifest), step("1\n"));
     fs::remove_file(&pause).unwrap();
     worker.holds(&[(id(1), Phase::Running)]).await;
     drop(stop);
@@ -774,7 +738,7 @@ async fn a_state_is_saved_when_the_owner_comes_and_when_the_worker_ends() {
     assert_eq!(worker.until(back).await, [id(1)]);
     assert_eq!(
         states.iter().map(|s| master.files(*s)).collect::<Vec<_>>(),
-        [[("step".to_owned(), "2\n".to_owned())]]
+        [step("2\n")]
     );
 }
 
@@ -789,9 +753,7 @@ async fn a_worker_that_is_to_end_before_it_has_begun_ends_in_order() {
 }
 
 async fn a_state_that_is_not_whole_is_not_used() {
-    let mut master = Master::new();
-    let (_stop, _run) = master.start();
-    let mut worker = master.welcome(vec![]).await;
+    let (master, _stop, mut worker) = welcomed().await;
     let count = "ls -A $DESKGRID_CHECKPOINT_DIR | wc -l";
     let there = master.blobs.add_reader(&b"there"[..]).unwrap();
     let missing = link::content::hash_bytes(b"never sent");
@@ -803,12 +765,8 @@ async fn a_state_that_is_not_whole_is_not_used() {
         let files = blobs
             .iter()
             .enumerate()
-            .map(|(n, blob)| ListedFile::new(path(n), *blob))
-            .collect::<Vec<_>>();
-        master
-            .blobs
-            .add_reader(&Manifest::from(files).to_bytes().unwrap()[..])
-            .unwrap()
+            .map(|(n, blob)| ListedFile::new(path(n), *blob));
+        master.list(files.collect())
     };
     let torn = {
         let whole = fs::read(master.blobs.path_of(&list(&[there, missing]).hash)).unwrap();
@@ -860,9 +818,7 @@ async fn a_state_that_is_not_whole_is_not_used() {
 }
 
 async fn a_state_that_is_too_large_is_refused_and_the_task_goes_on() {
-    let mut master = Master::new();
-    let (_stop, _run) = master.start();
-    let mut worker = master.welcome(vec![]).await;
+    let (master, _stop, mut worker) = welcomed().await;
     let go = master.dir.path().join("go");
     let script = format!(
         "head -c 2000 /dev/zero > $DESKGRID_CHECKPOINT_DIR/large; while [ ! -e {} ]; do sleep 0.01; done; echo on",
@@ -886,21 +842,16 @@ async fn a_state_that_is_too_large_is_refused_and_the_task_goes_on() {
 }
 
 async fn an_attempt_stopped_while_its_state_is_placed_leaves_nothing() {
-    let mut master = Master::new();
-    let (_stop, _run) = master.start_as(Config {
+    let (master, _stop, mut worker) = welcomed_as(Config {
         checkpoint_limit_bytes: 1 << 30,
         checkpoint_files_limit: 3_000,
         ..config()
-    });
-
-    let mut worker = master.welcome(vec![]).await;
+    })
+    .await;
     let blob = master.blobs.add_reader(&[7; 20_000][..]).unwrap();
-    let files: Vec<_> = (0..3_000)
-        .map(|n| ListedFile::new(format!("{n}/file").parse().unwrap(), blob))
-        .collect();
-    let list = Manifest::from(files).to_bytes().unwrap();
+    let files = (0..3_000).map(|n| ListedFile::new(format!("{n}/file").parse().unwrap(), blob));
 
-    let state = master.saved(master.blobs.add_reader(&list[..]).unwrap());
+    let state = master.saved(master.list(files.collect()));
     worker
         .assign(vec![saving(1, "true", SELDOM, Some(state))])
         .await;
@@ -913,11 +864,7 @@ async fn an_attempt_stopped_while_its_state_is_placed_leaves_nothing() {
     };
     until(placed).await;
 
-    let stop = ToWorker::Stop {
-        attempts: vec![id(1)],
-        why: "test".to_owned(),
-    };
-    worker.control.tx.send(&stop).await.unwrap();
+    worker.stop(id(1)).await;
 
     worker.holds(&[]).await;
     until(|| no_attempt_left(&master.home())).await;
@@ -941,16 +888,7 @@ async fn a_shutdown_gives_running_attempts_back_and_says_goodbye() {
     let task = pid(&path).await;
     drop(stop);
 
-    let back = worker
-        .until(|m| {
-            if let ToMaster::Returned { attempts, .. } = m {
-                Some(attempts)
-            } else {
-                None
-            }
-        })
-        .await;
-    assert_eq!(back, [id(1)]);
+    assert_eq!(worker.returned().await, [id(1)]);
     assert_eq!(state(task), None);
     worker
         .until(|message| (message == ToMaster::Leaving).then_some(()))
@@ -967,12 +905,8 @@ async fn a_refused_worker_says_why_and_tries_again_until_it_is_let_in() {
         (RefusalCode::NotAuthorised, "not known here"),
     ] {
         let mut worker = master.greeted().await;
-        worker
-            .control
-            .tx
-            .send(&ToWorker::Refused(Refusal::new(code, why, "upgrade")))
-            .await
-            .unwrap();
+        let refusal = Refusal::new(code, why, "upgrade");
+        worker.tell(ToWorker::Refused(refusal)).await;
 
         within(async {
             loop {
@@ -1018,9 +952,7 @@ async fn two_workers_never_share_a_directory() {
 }
 
 async fn noops_are_acknowledged_by_the_thousand() {
-    let mut master = Master::new();
-    let (_stop, _run) = master.start();
-    let mut worker = master.welcome(vec![]).await;
+    let (master, _stop, mut worker) = welcomed().await;
     let total = 20_000;
     let batch = 500;
     let begun = Instant::now();
@@ -1047,12 +979,7 @@ async fn noops_are_acknowledged_by_the_thousand() {
             .map(|c| c.attempt)
             .collect();
         done += ended.len() as u32;
-        worker
-            .control
-            .tx
-            .send(&ToWorker::Acknowledged(ended))
-            .await
-            .unwrap();
+        worker.acknowledge(ended).await;
     }
 
     println!(
@@ -1063,9 +990,7 @@ async fn noops_are_acknowledged_by_the_thousand() {
 }
 
 async fn an_idle_worker_sends_heartbeats_as_often_as_its_master_wants_them() {
-    let mut master = Master::new();
-    let (_stop, _run) = master.start();
-    let mut worker = master.welcome(vec![]).await;
+    let (_master, _stop, mut worker) = welcomed().await;
 
     // Between the promises to be there, which are seconds apart, it sends many heartbeats.
     let mut promises = 0;
@@ -1086,9 +1011,7 @@ async fn an_idle_worker_sends_heartbeats_as_often_as_its_master_wants_them() {
 }
 
 async fn progress_is_in_the_heartbeat() {
-    let mut master = Master::new();
-    let (_stop, _run) = master.start();
-    let mut worker = master.welcome(vec![]).await;
+    let (_master, _stop, mut worker) = welcomed().await;
     worker
         .assign(vec![sh(
             1,
@@ -1113,9 +1036,7 @@ async fn progress_is_in_the_heartbeat() {
 }
 
 async fn an_input_that_cannot_be_had_is_named() {
-    let mut master = Master::new();
-    let (_stop, _run) = master.start();
-    let mut worker = master.welcome(vec![]).await;
+    let (master, _stop, mut worker) = welcomed().await;
     let nowhere = link::content::hash_bytes(b"nobody has this");
     let mut work = sh(1, "true");
     command(&mut work).inputs = vec![StagedInput {

@@ -25,47 +25,21 @@ use x11rb::protocol::xtest::ConnectionExt as _;
 /// A test fails if what it waits for has not come by then.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-const TESTS: &[(&str, fn())] = &[
-    (
-        "a_touch_is_told_at_once_and_nothing_else_is",
-        a_touch_is_told_at_once_and_nothing_else_is,
-    ),
-    (
-        "devices_come_go_and_are_refused",
-        devices_come_go_and_are_refused,
-    ),
-    (
-        "a_host_without_input_devices_says_so",
-        a_host_without_input_devices_says_so,
-    ),
-    (
-        "the_watcher_can_do_nothing_else",
-        the_watcher_can_do_nothing_else,
-    ),
-    (
-        "a_watcher_that_was_killed_is_replaced",
-        a_watcher_that_was_killed_is_replaced,
-    ),
-    (
-        "sessions_tell_of_their_people",
-        sessions_tell_of_their_people,
-    ),
-    (
-        "a_host_without_a_bus_has_no_sessions",
-        a_host_without_a_bus_has_no_sessions,
-    ),
-    (
-        "a_key_press_on_a_display_is_told_at_once",
-        a_key_press_on_a_display_is_told_at_once,
-    ),
-    (
-        "a_touch_ends_a_pause_in_which_nobody_looked",
-        a_touch_ends_a_pause_in_which_nobody_looked,
-    ),
-    (
-        "a_display_that_cannot_be_read_is_not_known",
-        a_display_that_cannot_be_read_is_not_known,
-    ),
+macro_rules! tests {
+    ($($name:ident),* $(,)?) => { &[$((stringify!($name), $name)),*] };
+}
+
+const TESTS: &[(&str, fn())] = tests![
+    a_touch_is_told_at_once_and_nothing_else_is,
+    devices_come_go_and_are_refused,
+    a_host_without_input_devices_says_so,
+    the_watcher_can_do_nothing_else,
+    a_watcher_that_was_killed_is_replaced,
+    sessions_tell_of_their_people,
+    a_host_without_a_bus_has_no_sessions,
+    a_key_press_on_a_display_is_told_at_once,
+    a_touch_ends_a_pause_in_which_nobody_looked,
+    a_display_that_cannot_be_read_is_not_known,
 ];
 
 fn main() {
@@ -390,6 +364,16 @@ fn serve(command: &mut Command) -> Option<(Server, String)> {
     (read.unwrap() > 0).then(|| (server, line.trim().to_owned()))
 }
 
+/// A bus of its own, with its address.
+fn bus() -> Option<(Server, String)> {
+    serve(Command::new("dbus-daemon").args([
+        "--session",
+        "--nofork",
+        "--nopidfile",
+        "--print-address=1",
+    ]))
+}
+
 /// A login manager on a bus of its own.
 struct Logins {
     address: String,
@@ -399,12 +383,7 @@ struct Logins {
 
 impl Logins {
     fn start() -> Option<Self> {
-        let (bus, address) = serve(Command::new("dbus-daemon").args([
-            "--session",
-            "--nofork",
-            "--nopidfile",
-            "--print-address=1",
-        ]))?;
+        let (bus, address) = bus()?;
 
         let mut python = Command::new("/usr/bin/python3");
         let there = python
@@ -581,12 +560,7 @@ fn a_host_without_a_bus_has_no_sessions() {
         "{sight:?}"
     );
 
-    let Some((_bus, address)) = serve(Command::new("dbus-daemon").args([
-        "--session",
-        "--nofork",
-        "--nopidfile",
-        "--print-address=1",
-    ])) else {
+    let Some((_bus, address)) = bus() else {
         return println!("SKIPPED: no dbus-daemon here (Debian: dbus)");
     };
     let sight = only(&SensorsConfig {

@@ -11,8 +11,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use door::{PATIENCE, end, status, until, within};
-use tokio::io::AsyncReadExt;
+use door::{PATIENCE, end, printed, status, until, within};
 use worker::os::{
     AttemptLimits, Confines, Grounds, Launch, Launcher, Process, ProcessOrder, ProcessStatus,
     WatcherReport,
@@ -183,15 +182,7 @@ async fn exit_code_streams_input_and_environment_are_the_commands() {
     launch.stdin = Some("in".to_owned());
 
     let mut process = bench.launcher.launch(&launch, true, true).await.unwrap();
-    let mut out = String::new();
-    let mut err = String::new();
-
-    within(process.stdout.take().unwrap().read_to_string(&mut out))
-        .await
-        .unwrap();
-    within(process.stderr.take().unwrap().read_to_string(&mut err))
-        .await
-        .unwrap();
+    let (out, err) = printed(&mut process).await;
     assert_eq!(status(&mut process).await, ProcessStatus::Exited(3));
     assert!(
         out.ends_with("said") && err.ends_with("complained"),

@@ -4,12 +4,11 @@
 #![allow(dead_code)] // Not every program uses all of it.
 
 use std::fs;
-use std::future::Future;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use common::attempt::{Completion, HeldAttempt, Phase};
 use common::host::{HostFacts, Status};
@@ -28,9 +27,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use worker::{Config, WorkerEnd, WorkerError};
 
-/// A test fails if what it waits for has not come by then. Long, because tasks get no processor
-/// that others want.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+mod waiting;
+
+pub(crate) use waiting::*;
 
 /// The door: a master without any will of its own.
 pub(crate) struct Master {
@@ -177,15 +176,43 @@ impl Master {
             heartbeat,
             abandon,
         };
-        worker.control.tx.send(&welcome).await.unwrap();
-
+        worker.tell(welcome).await;
         worker
     }
 }
 
+/// A worker that a new master has welcomed. It ends when the sender is dropped.
+pub(crate) async fn welcomed() -> (Master, oneshot::Sender<()>, Worker) {
+    welcomed_as(crate::config()).await
+}
+
+/// The same, where the worker is set like this.
+pub(crate) async fn welcomed_as(config: Config) -> (Master, oneshot::Sender<()>, Worker) {
+    let mut master = Master::new();
+    let (stop, _) = master.start_as(config);
+    let worker = master.welcome(Vec::new()).await;
+    (master, stop, worker)
+}
+
 impl Worker {
+    pub(crate) async fn tell(&mut self, message: ToWorker) {
+        within(self.control.tx.send(&message)).await.unwrap();
+    }
+
     pub(crate) async fn assign(&mut self, work: Vec<Assignment>) {
-        self.control.tx.send(&ToWorker::Assign(work)).await.unwrap();
+        self.tell(ToWorker::Assign(work)).await;
+    }
+
+    pub(crate) async fn acknowledge(&mut self, attempts: Vec<AttemptId>) {
+        self.tell(ToWorker::Acknowledged(attempts)).await;
+    }
+
+    pub(crate) async fn stop(&mut self, attempt: AttemptId) {
+        self.tell(ToWorker::Stop {
+            attempts: vec![attempt],
+            why: "test".to_owned(),
+        })
+        .await;
     }
 
     /// The first message for which `found` gives something; others are passed over.
@@ -327,23 +354,6 @@ pub(crate) fn clone(identity: &Identity) -> Identity {
     }
 }
 
-pub(crate) async fn within<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, what)
-        .await
-        .expect("nothing happened for a minute")
-}
-
-pub(crate) async fn until(mut happened: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !happened() {
-        assert!(
-            Instant::now() < deadline,
-            "what was waited for did not happen"
-        );
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-}
-
 pub(crate) fn id(index: u32) -> AttemptId {
     AttemptId {
         task: TaskId::new(JobId(1), index),
@@ -380,17 +390,6 @@ pub(crate) fn command(assignment: &mut Assignment) -> &mut Command {
         Errand::Command(command) => command,
         Errand::Noop => panic!("no command"),
     }
-}
-
-/// The number that a script wrote into this file, once it is there whole.
-pub(crate) async fn pid(path: &Path) -> i32 {
-    let read = || {
-        fs::read_to_string(path)
-            .ok()
-            .filter(|text| text.ends_with('\n'))
-    };
-    until(|| read().is_some()).await;
-    read().unwrap().trim().parse().unwrap()
 }
 
 /// What `/proc` says of a process: its state, if it is there and not only to be reaped.

@@ -1,36 +1,18 @@
 //! The door of tests with a command's process tree alone: waiting for it, bounded, and how it
 //! ended.
+#![allow(dead_code)] // Not every program uses all of it.
 
-use std::future::Future;
-use std::time::{Duration, Instant};
+use tokio::io::AsyncReadExt;
+use worker::os::{Process, ProcessOrder, ProcessStatus, WatcherReport};
 
-use worker::os::{Process, ProcessStatus, WatcherReport};
+#[path = "waiting.rs"]
+mod waiting;
 
-/// A test fails if what it waits for has not come by then. Long, because tasks get no processor
-/// that others want.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two looks.
-const PAUSE: Duration = Duration::from_millis(2);
+pub(crate) use waiting::*;
 
-pub(crate) async fn within<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, what)
-        .await
-        .expect("nothing happened for a minute")
-}
-
-pub(crate) async fn until(mut happened: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !happened() {
-        assert!(
-            Instant::now() < deadline,
-            "what was waited for did not happen"
-        );
-        tokio::time::sleep(PAUSE).await;
-    }
-}
-
-/// Waits until a process that was told to freeze stands still. Beside busy processors it may say before that it takes long.
-pub(crate) async fn frozen(process: &mut Process) {
+/// Freezes a process, and waits until it stands still. Beside busy processors it may say before that it takes long.
+pub(crate) async fn freeze(process: &mut Process) {
+    process.order(ProcessOrder::Freeze);
     let report = loop {
         match within(process.report()).await {
             WatcherReport::Restless => {}
@@ -48,6 +30,25 @@ pub(crate) async fn end(process: &mut Process) -> WatcherReport {
             report => return report,
         }
     }
+}
+
+/// Reads what a process prints, to its end.
+pub(crate) async fn printed(process: &mut Process) -> (String, String) {
+    let mut out = String::new();
+    let mut err = String::new();
+    within(process.stdout.take().unwrap().read_to_string(&mut out))
+        .await
+        .unwrap();
+    within(process.stderr.take().unwrap().read_to_string(&mut err))
+        .await
+        .unwrap();
+    (out, err)
+}
+
+/// Kills a process, which then has ended so.
+pub(crate) async fn kill(process: &mut Process) {
+    process.order(ProcessOrder::Kill);
+    assert_eq!(status(process).await, ProcessStatus::Signalled(9));
 }
 
 pub(crate) async fn status(process: &mut Process) -> ProcessStatus {

@@ -1,12 +1,11 @@
 //! Tasks one after the other in the namespaces of one init: what they share is what they cannot
 //! write to, and where one has changed anything the next one gets another init.
 
+use common::Content;
 use common::attempt::Outcome;
-use common::wire::worker::ToWorker;
-use common::{AttemptId, Content};
 
 use super::HOSTILE;
-use super::door::{Worker, command, sh, within};
+use super::door::{Worker, command, sh};
 
 /// The pairs of tasks of which one has to share an init. Others may come too late for it.
 const PAIRS: u32 = 100;
@@ -92,15 +91,7 @@ impl Tasks<'_> {
         command(&mut work).argv = ["sh", "-c", script].map(str::to_owned).to_vec();
         self.worker.assign(vec![work]).await;
         let done = self.worker.delivered().await.remove(0);
-        let attempts: Vec<AttemptId> = vec![done.attempt];
-        within(
-            self.worker
-                .control
-                .tx
-                .send(&ToWorker::Acknowledged(attempts)),
-        )
-        .await
-        .unwrap();
+        self.worker.acknowledge(vec![done.attempt]).await;
         let Content::Inline(said) = done.stdout.content else {
             panic!("{script}: too much");
         };

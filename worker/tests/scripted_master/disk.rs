@@ -14,12 +14,11 @@ const LOOKS: Duration = Duration::from_secs(4);
 const WRITERS: usize = 4;
 
 pub(super) async fn the_disk_of_a_frozen_task_is_looked_at_once_it_goes_on() {
-    let mut master = Master::new();
-    let (_stop, _run) = master.start_as(Config {
+    let (master, _stop, mut worker) = welcomed_as(Config {
         disk_limit_bytes: LIMIT,
         ..config()
-    });
-    let mut worker = master.welcome(vec![]).await;
+    })
+    .await;
     let place = master.dir.path().join("place");
     let script = format!(
         "{SAVE} save 1; pwd > {}; while :; do sleep 0.01; done",
@@ -92,11 +91,7 @@ pub(super) async fn a_task_has_ended_although_the_disk_has_not_taken_its_output(
     // Its slot is free for the next one, and it is not given back with that.
     pid(&places[1]).await;
     drop(stop);
-    let back = worker.until(|message| match message {
-        ToMaster::Returned { attempts, .. } => Some(attempts),
-        _ => None,
-    });
-    assert_eq!(back.await, [id(2)]);
+    assert_eq!(worker.returned().await, [id(2)]);
 
     drop(stall);
     let done = worker.delivered().await.remove(0);

@@ -2,17 +2,6 @@
 
 use super::*;
 
-impl Worker {
-    /// The attempts that it gives back next.
-    async fn returned(&mut self) -> Vec<AttemptId> {
-        self.until(|message| match message {
-            ToMaster::Returned { attempts, .. } => Some(attempts),
-            _ => None,
-        })
-        .await
-    }
-}
-
 pub(super) async fn what_a_worker_gives_back_as_it_ends_unheard_is_said_by_its_next_run() {
     let mut master = Master::new();
     let (stop, run) = master.start();

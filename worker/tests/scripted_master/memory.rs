@@ -109,8 +109,7 @@ pub(super) async fn a_task_that_fills_the_memory_fails_and_the_one_beside_it_goe
         done.attempt == large && why.contains("32 MiB are lent") && why.contains("mem=1G"),
         "{done:?}"
     );
-    let acknowledged = ToWorker::Acknowledged(vec![large]);
-    worker.control.tx.send(&acknowledged).await.unwrap();
+    worker.acknowledge(vec![large]).await;
     let suspended = Phase::Suspended(YieldReason::LowMemory);
     worker.holds(&[(small, suspended)]).await;
 

@@ -46,8 +46,7 @@ pub(super) async fn what_was_recorded_is_sent_until_it_is_kept() {
     // One that was sent before it heard that these are kept may be on its way, and waits for its answer.
     let end = again[again.len() - 1].end;
     let (later, next) = loop {
-        let kept = ToWorker::Kept { last };
-        worker.control.tx.send(&kept).await.unwrap();
+        worker.tell(ToWorker::Kept { last }).await;
         let (later, next) = worker.recorded().await;
         if next[0].start >= end {
             break (later, next);

@@ -48,12 +48,7 @@ pub(super) async fn settings_are_kept_before_they_are_answered_and_told_to_maste
     assert!(!worker.speaks_of_site().await, "it has none");
     let file = master.home().join("site.json");
 
-    worker
-        .control
-        .tx
-        .send(&settings(5, "slots = 1"))
-        .await
-        .unwrap();
+    worker.tell(settings(5, "slots = 1")).await;
     let taken = SiteAnswer {
         digest: 5,
         refused: None,
@@ -61,8 +56,7 @@ pub(super) async fn settings_are_kept_before_they_are_answered_and_told_to_maste
     assert_eq!(worker.site().await, taken);
     assert!(fs::read_to_string(&file).unwrap().contains("slots = 1"));
 
-    let loosens = settings(6, "confinement = \"process\"");
-    worker.control.tx.send(&loosens).await.unwrap();
+    worker.tell(settings(6, "confinement = \"process\"")).await;
     let refused = worker.site().await;
     let why = refused.refused.clone().unwrap();
     assert!(
@@ -96,12 +90,7 @@ pub(super) async fn of_settings_in_a_row_the_last_ones_hold_and_are_answered_las
     let mut worker = master.welcome(Vec::new()).await;
     for digest in 1..=200 {
         let text = format!("slots = {digest}");
-        worker
-            .control
-            .tx
-            .send(&settings(digest, &text))
-            .await
-            .unwrap();
+        worker.tell(settings(digest, &text)).await;
     }
     let mut last = 0;
     while last < 200 {
@@ -126,9 +115,7 @@ fn peak_mib() -> u64 {
 }
 
 pub(super) async fn settings_that_come_faster_than_they_can_be_read_do_not_pile_up() {
-    let mut master = Master::new();
-    let (_stop, _run) = master.start();
-    let mut worker = master.welcome(Vec::new()).await;
+    let (_master, _stop, mut worker) = welcomed().await;
     let large = |digest| {
         let text = "slots = 1\n".to_owned() + &"#\n".repeat(1_400);
         let text = SiteText {
@@ -140,18 +127,13 @@ pub(super) async fn settings_that_come_faster_than_they_can_be_read_do_not_pile_
             texts: vec![text; 66],
         })
     };
-    worker.control.tx.send(&large(1)).await.unwrap();
+    worker.tell(large(1)).await;
     assert_eq!(worker.site().await.refused, None);
     let before = peak_mib();
     for digest in 2..=300 {
-        worker.control.tx.send(&large(digest)).await.unwrap();
+        worker.tell(large(digest)).await;
     }
-    worker
-        .control
-        .tx
-        .send(&settings(301, "slots = 1"))
-        .await
-        .unwrap();
+    worker.tell(settings(301, "slots = 1")).await;
     worker
         .until(|message| match message {
             ToMaster::Site(answer) => (answer.digest == 301).then_some(()),

@@ -8,9 +8,8 @@ use super::*;
 impl Master {
     /// A saved state with this one file.
     fn state_of(&self, path: &str, blob: BlobRef) -> Saved {
-        let listed = vec![ListedFile::new(path.parse().unwrap(), blob)];
-        let list = Manifest::from(listed).to_bytes().unwrap();
-        self.saved(self.blobs.add_reader(&list[..]).unwrap())
+        let file = ListedFile::new(path.parse().unwrap(), blob);
+        self.saved(self.list(vec![file]))
     }
 }
 
@@ -46,9 +45,7 @@ pub(super) async fn a_state_larger_than_a_worker_saves_is_gone_on_from_as_far_as
 }
 
 pub(super) async fn a_state_whose_copy_on_this_host_is_damaged_is_fetched_again() {
-    let mut master = Master::new();
-    let (_stop, _run) = master.start();
-    let mut worker = master.welcome(vec![]).await;
+    let (master, _stop, mut worker) = welcomed().await;
     let step = master.blobs.add_reader(&b"healthy"[..]).unwrap();
     let state = master.state_of("step", step);
     let cached = BlobStore::open(&master.home().join("cache")).unwrap();

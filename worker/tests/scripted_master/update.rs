@@ -29,7 +29,7 @@ impl Master {
 impl Worker {
     /// The first answer to an offer.
     async fn answer_to(&mut self, offer: ToWorker) -> UpdateStanding {
-        self.control.tx.send(&offer).await.unwrap();
+        self.tell(offer).await;
         self.until(|message| match message {
             ToMaster::Update(answer) => Some(answer.standing),
             _ => None,
