@@ -10,6 +10,7 @@ use scheduler::effect::StartReason;
 use scheduler::event::Bag;
 use scheduler::{Effect, Event, Parting, Scheduler, Settings};
 
+use crate::events;
 use crate::speculation::request;
 use crate::world::World;
 
@@ -87,11 +88,7 @@ impl Grid {
     }
 
     fn submit_bag(&mut self, job: u32, bag: Bag) -> JobId {
-        self.send(Event::JobSubmitted {
-            job: JobId(job),
-            bag: Box::new(bag),
-            tested: None,
-        });
+        self.send(events::submitted(JobId(job), bag));
         JobId(job)
     }
 
@@ -124,12 +121,12 @@ impl Grid {
     fn ends(&mut self, host: HostId, outcome: Outcome, millis: u64) {
         let attempt = self.on(host).expect("something runs there");
         self.pass(millis);
-        self.send(Event::AttemptEnded {
+        self.send(events::ended(
             host,
             attempt,
             outcome,
-            ran: Span::from_millis(millis),
-        });
+            Span::from_millis(millis),
+        ));
     }
 
     fn pass(&mut self, millis: u64) {
@@ -299,11 +296,7 @@ fn an_unstartable_program_is_not_kept_waiting_for_hosts_that_are_not_there() {
         owner: OwnerState::Present(YieldReason::InUse),
         ..status()
     };
-    grid.send(Event::HostHeard {
-        host: away,
-        status,
-        held: Vec::new(),
-    });
+    grid.send(events::heard(away, status, Vec::new()));
 
     let job = grid.submit(1, 1, 10);
     while let Some((host, ..)) = grid.live.first().cloned() {
@@ -705,10 +698,7 @@ fn returns_for_the_owner_or_after_a_while_bench_nobody() {
             (OwnerState::Away, Vec::new()),
         ] {
             grid.send(Event::OwnerChanged { host: BAD, owner });
-            grid.send(Event::AttemptsReturned {
-                host: BAD,
-                attempts,
-            });
+            grid.send(events::returned(BAD, attempts));
         }
     }
     for _ in 0..5 {
@@ -728,10 +718,7 @@ fn returns_for_an_owner_who_leaves_some_slots_to_tasks_bench_nobody() {
         let attempts: Vec<AttemptId> = grid.all_on(BAD).into_iter().skip(1).collect();
         assert_eq!(attempts.len(), 3, "it gets more");
         grid.send(Event::OwnerChanged { host: BAD, owner });
-        grid.send(Event::AttemptsReturned {
-            host: BAD,
-            attempts,
-        });
+        grid.send(events::returned(BAD, attempts));
         let owner = OwnerState::Away;
         grid.send(Event::OwnerChanged { host: BAD, owner });
     }
@@ -764,10 +751,7 @@ fn returns_of_a_drained_host_bench_nobody() {
             grid.send(Event::HostDrained { host: BAD });
         }
         for attempt in attempts {
-            grid.send(Event::AttemptsReturned {
-                host: BAD,
-                attempts: vec![attempt],
-            });
+            grid.send(events::returned(BAD, vec![attempt]));
         }
 
         // A drained host is shown as such, and who lets it go on pardons it: only the pause would tell.
@@ -784,10 +768,7 @@ fn returns_of_what_was_told_to_stop_bench_nobody() {
         let job = grid.submit(job, 1, 0);
         let attempt = grid.on(BAD).expect("it gets more");
         grid.send(Event::JobCancelled { job, tasks: None });
-        grid.send(Event::AttemptsReturned {
-            host: BAD,
-            attempts: vec![attempt],
-        });
+        grid.send(events::returned(BAD, vec![attempt]));
     }
     assert_ne!(grid.host_state(BAD), HostState::Benched);
 }
@@ -804,10 +785,7 @@ fn returns_of_what_made_room_bench_nobody() {
     assert_eq!(world.books(host).len(), 10, "all stay");
 
     for attempt in first {
-        world.send(Event::AttemptsReturned {
-            host,
-            attempts: vec![attempt],
-        });
+        world.send(events::returned(host, vec![attempt]));
     }
     assert_eq!(world.books(host).len(), 5);
     assert_ne!(world.host_state(host), HostState::Benched);
@@ -844,10 +822,7 @@ impl Grid {
     /// The bad host gives back what it has.
     fn gives_back(&mut self) {
         let attempts = self.on(BAD).into_iter().collect();
-        self.send(Event::AttemptsReturned {
-            host: BAD,
-            attempts,
-        });
+        self.send(events::returned(BAD, attempts));
     }
 
     /// The bad host's connection ends like this, and a second later it is back with nothing; it has been up for so
@@ -876,11 +851,7 @@ impl Grid {
                 .filter(|(on, ..)| *on == host)
                 .map(|(_, a, _)| held(*a))
                 .collect();
-            self.send(Event::HostHeard {
-                host,
-                status: status(),
-                held,
-            });
+            self.send(events::heard(host, status(), held));
         }
     }
 }

@@ -6,10 +6,12 @@ use common::host::{OwnerState, Status, YieldReason};
 use common::job::{Compare, Quorum, Rules};
 use common::needs::{Capacity, Needs, Offers};
 use common::view::JobState;
-use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Outcome, Span, Speed, TaskId, Time};
+use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
 use scheduler::effect::Settled;
 use scheduler::event::Bag;
 use scheduler::{Effect, Event, Scheduler, Settings};
+
+use crate::events;
 
 const GIB: u64 = 1 << 30;
 const JOB: JobId = JobId(1);
@@ -67,10 +69,7 @@ impl Grid {
             capacity,
             ..Offers::default()
         };
-        self.send(Event::HostOffers {
-            host,
-            offers: Box::new(offers),
-        });
+        self.send(events::offered(host, offers));
 
         let status = Status {
             owner: OwnerState::Away,
@@ -104,11 +103,10 @@ impl Grid {
             needs,
             ..rules.clone()
         };
-        self.send(Event::JobSubmitted {
-            job: JOB,
-            bag: Box::new(Bag::new(IdSet::from_range(1, tasks), rules)),
-            tested: None,
-        });
+        self.send(events::submitted(
+            JOB,
+            Bag::new(IdSet::from_range(1, tasks), rules),
+        ));
     }
 
     fn on(&self, host: HostId) -> Vec<AttemptId> {
@@ -117,12 +115,7 @@ impl Grid {
     }
 
     fn succeeds(&mut self, host: HostId, attempt: AttemptId) {
-        self.send(Event::AttemptEnded {
-            host,
-            attempt,
-            outcome: Outcome::Succeeded,
-            ran: Span::from_secs(60),
-        });
+        self.send(events::succeeded(host, attempt, Span::from_secs(60)));
     }
 
     fn owner(&mut self, host: HostId, owner: OwnerState) {
@@ -139,10 +132,7 @@ impl Grid {
                 attempt,
                 bytes: held,
             });
-            self.send(Event::AttemptsReturned {
-                host,
-                attempts: vec![attempt],
-            });
+            self.send(events::returned(host, vec![attempt]));
         }
         self.owner(host, OwnerState::Away);
     }
@@ -199,10 +189,7 @@ fn a_task_that_fits_no_pc_which_is_there_is_tried_alone_on_the_largest() {
 
     // While a PC is there that lends enough, none goes to the small one.
     let tried = grid.on(SMALL);
-    grid.send(Event::AttemptsReturned {
-        host: SMALL,
-        attempts: tried,
-    });
+    grid.send(events::returned(SMALL, tried));
     assert_eq!(grid.on(SMALL), []);
     grid.send(Event::HostLeft { host: LARGE });
     assert_eq!(grid.on(SMALL).len(), 1);
@@ -288,10 +275,7 @@ fn a_task_that_gets_on_between_two_returns_is_not_counted_out() {
             frozen_for: Span::ZERO,
             progress: Some(f32::from(round) / 10.0),
         };
-        grid.send(Event::AttemptsMoved {
-            host: PC,
-            held: vec![held],
-        });
+        grid.send(events::moved(PC, vec![held]));
         grid.crowded(PC, None);
         assert_eq!((grid.on(PC).len(), grid.settled.len()), (1, 0));
     }
@@ -313,10 +297,7 @@ fn a_task_of_which_nobody_can_tell_what_it_holds_is_given_back_so_often_and_fail
     assert_eq!(grid.settled, [(task, Settled::CrowdedOut(3))]);
     assert_eq!(grid.scheduler.job_state(JOB), Some(JobState::Failed));
 
-    grid.send(Event::JobRetried {
-        job: JOB,
-        tasks: IdSet::from_range(1, 1),
-    });
+    grid.send(events::retried(JOB, IdSet::from_range(1, 1)));
     grid.crowded(PC, None);
     assert_eq!(grid.on(PC).len(), 1, "a retry counts anew");
 }

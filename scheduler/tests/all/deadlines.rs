@@ -13,6 +13,7 @@ use scheduler::estimates::Estimator;
 use scheduler::event::{Bag, Terms};
 use scheduler::{Effect, Event, Settings};
 
+use crate::events;
 use crate::world::{World, ended, s, settled, starts};
 
 fn config(seed: u64) -> ProptestConfig {
@@ -108,11 +109,7 @@ fn play(speeds: &[f64], policy: &str, bags: &[Asked], only: usize) -> Story {
         bag.terms.deadline = Some(deadline);
 
         story.deadlines.insert(JobId(number), deadline);
-        let effects = world.send(Event::JobSubmitted {
-            job: JobId(number),
-            bag: Box::new(bag),
-            tested: None,
-        });
+        let effects = world.send(events::submitted(JobId(number), bag));
         if ended(&effects)
             .iter()
             .any(|(_, why)| matches!(why, EndReason::Policed { .. }))
@@ -615,10 +612,7 @@ fn killed_attempts_count_towards_their_users_estimate_quality() {
             .estimates(&[5])
             .deadline(500)
             .asks();
-        world.send(Event::JobCancelled {
-            job: bag,
-            tasks: None,
-        });
+        world.send(events::cancelled(bag, None));
     }
 
     let of = Estimator {
@@ -678,11 +672,7 @@ fn a_task_takes_as_many_slots_as_results_of_it_are_wanted() {
             "six attempts on three hosts"
         );
 
-        let effects = world.send(Event::JobSubmitted {
-            job: JobId(1),
-            bag: Box::new(three),
-            tested: None,
-        });
+        let effects = world.send(events::submitted(JobId(1), three));
         let begun: Vec<u32> = starts(&effects)
             .iter()
             .map(|(_, attempt, _)| attempt.task.index)
@@ -923,10 +913,7 @@ fn retried_tasks_do_not_delay_bags_accepted_before_the_retry() {
         .deadline(30)
         .submit();
 
-    world.send(Event::JobRetried {
-        job: first,
-        tasks: IdSet::from_range(1, 2),
-    });
+    world.send(events::retried(first, IdSet::from_range(1, 2)));
 
     let third = world
         .job(1)

@@ -6,6 +6,7 @@ use common::needs::{Capacity, Demand, Needs, Offers};
 use common::{HostId, IdSet, JobId, Time};
 use scheduler::{Event, catalogue};
 
+use crate::events;
 use crate::world::{World, s, starts};
 
 fn reasons(w: &World, job: JobId) -> Vec<String> {
@@ -98,10 +99,10 @@ fn mixed_fleets_are_counted_by_state() {
     }
 
     w.send(Event::HostDrained { host: HostId(1) });
-    w.send(Event::OwnerChanged {
-        host: HostId(2),
-        owner: OwnerState::Present(YieldReason::Busy),
-    });
+    w.send(events::owner(
+        HostId(2),
+        OwnerState::Present(YieldReason::Busy),
+    ));
     w.parts(HostId(3));
     w.send(Event::HostLeft { host: HostId(4) });
 
@@ -235,17 +236,17 @@ fn jobs_ahead_are_told_by_their_promises_and_counted_where_they_want_the_same_ho
         ..Needs::default()
     };
     let host = w.host(1).joins();
-    w.send(Event::HostOffers {
+    w.send(events::offered(
         host,
-        offers: Box::new(Offers {
+        Offers {
             capacity: Capacity {
                 cores: 1,
                 memory_mib: 1_024,
                 gpus: 0,
             },
             ..Offers::default()
-        }),
-    });
+        },
+    ));
     w.job(1).estimate(s(100)).submit();
     let elsewhere = w.job(3).estimate(s(100)).needs(gpu).submit();
     let job = w.job(2).estimate(s(100)).submit();
@@ -278,10 +279,7 @@ fn a_paused_fleet_has_no_predicted_start_or_finish() {
     );
 
     let paused = YieldReason::PausedByOwner;
-    w.send(Event::OwnerChanged {
-        host,
-        owner: OwnerState::Present(paused),
-    });
+    w.send(events::owner(host, OwnerState::Present(paused)));
     w.moves(host, Phase::Suspended(paused));
 
     let foretold = |w: &World| {
@@ -339,20 +337,12 @@ fn run_times_learned_on_a_busy_host_count_its_processor_share_once() {
         cpu: 0.25,
         ..OwnerState::Away.into()
     };
-    w.send(Event::HostHeard {
-        host,
-        status: busy,
-        held: Vec::new(),
-    });
+    w.send(events::heard(host, busy, Vec::new()));
     let job = w.job(4).submit();
     for _ in 0..2 {
         w.pass(s(60));
         let held = w.held(host);
-        w.send(Event::HostHeard {
-            host,
-            status: busy,
-            held,
-        });
+        w.send(events::heard(host, busy, held));
         let attempt = w.attempt_on(host);
         w.succeeds(host, attempt);
     }
@@ -369,10 +359,7 @@ fn a_finish_is_predicted_from_estimates_then_from_observed_runs() {
     let mut w = World::new();
     let blind = w.job(1).submit();
     assert_eq!(w.scheduler.predict_finish(blind, w.now), None);
-    w.send(Event::JobCancelled {
-        job: blind,
-        tasks: None,
-    });
+    w.send(events::cancelled(blind, None));
     w.host(1).speed(2.0).slots(2).joins();
 
     let job = w.job(6).estimate(s(60)).submit();
@@ -433,14 +420,14 @@ fn a_finish_is_predicted_from_progress_before_any_task_has_finished() {
 
 /// A host that confines so well at most.
 fn offers(w: &mut World, host: u32, confinement: Confinement, network: bool) {
-    w.send(Event::HostOffers {
-        host: HostId(host),
-        offers: Box::new(Offers {
+    w.send(events::offered(
+        HostId(host),
+        Offers {
             confinement,
             network,
             ..Offers::default()
-        }),
-    });
+        },
+    ));
 }
 
 #[test]

@@ -11,6 +11,7 @@ use scheduler::{Effect, Event, Scheduler, Settings};
 
 use super::office::{Office, exactly};
 use super::world::s;
+use crate::events;
 
 #[test]
 fn running_ranks_keep_their_hosts_over_a_restart() {
@@ -48,11 +49,7 @@ fn running_ranks_keep_their_hosts_over_a_restart() {
 
     o.jobs = 1;
     o.formed.insert(JobId(1), 2);
-    o.send(Event::JobRestored {
-        job: JobId(1),
-        bag: Box::new(bag.clone()),
-        progress: Box::new(progress),
-    });
+    o.send(events::restored(JobId(1), bag.clone(), progress));
 
     for index in 0..2 {
         o.held
@@ -130,11 +127,7 @@ fn after_a_restart_hosts_of_ranks_that_are_done_are_held_again() {
     let restored = |progress: &RestoredProgress| {
         let mut o = Office::of(0);
         o.jobs = 1;
-        o.send(Event::JobRestored {
-            job: JobId(1),
-            bag: Box::new(bag.clone()),
-            progress: Box::new(progress.clone()),
-        });
+        o.send(events::restored(JobId(1), bag.clone(), progress.clone()));
         o.held
             .entry(host)
             .or_default()
@@ -201,11 +194,7 @@ fn disclosed(o: &mut Office, tasks: u32) -> JobId {
         disclosed: true,
         ..Bag::new(IdSet::from_range(1, tasks), rules)
     };
-    o.send(Event::JobSubmitted {
-        job: JobId(o.jobs),
-        bag: Box::new(bag),
-        tested: None,
-    });
+    o.send(events::submitted(JobId(o.jobs), bag));
 
     JobId(o.jobs)
 }
@@ -223,10 +212,7 @@ fn ranks_take_the_places_of_work_that_nobody_waits_for_and_no_more_than_they_nee
         (0, 3),
         "there are not so many hosts"
     );
-    o.send(Event::JobCancelled {
-        job: too_wide,
-        tasks: None,
-    });
+    o.send(events::cancelled(too_wide, None));
     o.jobs += 1;
 
     let job = JobId(o.jobs);
@@ -239,11 +225,7 @@ fn ranks_take_the_places_of_work_that_nobody_waits_for_and_no_more_than_they_nee
         ranks: Some(exactly(3)),
         ..Bag::new(Ranks::tasks(3), rules)
     };
-    let effects = o.send(Event::JobSubmitted {
-        job,
-        bag: Box::new(bag),
-        tested: None,
-    });
+    let effects = o.send(events::submitted(job, bag));
 
     assert_eq!(
         (o.places(job).len(), o.places(explored).len()),
@@ -286,10 +268,7 @@ fn attempts_frozen_by_a_gang_resume_after_its_last_rank() {
             frozen: 1,
             ..common::needs::Offers::default()
         };
-        o.send(Event::HostOffers {
-            host: HostId(host),
-            offers: Box::new(offers),
-        });
+        o.send(events::offered(HostId(host), offers));
         o.joins(host);
     }
 
@@ -337,21 +316,13 @@ fn a_host_with_a_rank_gets_nothing_ahead_of_its_slots_and_so_no_rank_goes_back_w
             .expect("one has the slot that is left");
 
         // The office itself demands that no host holds more than its slots.
-        o.send(Event::AttemptEnded {
-            host,
-            attempt,
-            outcome: Outcome::Succeeded,
-            ran: Span::from_millis(1),
-        });
+        o.send(events::succeeded(host, attempt, Span::from_millis(1)));
     }
 
     let ranks = o.places(job);
     o.pass(s(60));
     assert_eq!(o.places(job), ranks, "they wait until all are ready");
-    o.send(Event::JobCancelled {
-        job: short,
-        tasks: None,
-    });
+    o.send(events::cancelled(short, None));
     o.all_ready(job);
     o.all_succeed(job);
 

@@ -17,6 +17,7 @@ use scheduler::{Effect, Event, Settings, Sharing};
 use super::learned::{known_of, windows};
 use super::office::{Office, exactly};
 use super::world::{World, s, settled, starts};
+use crate::events;
 
 /// A host that has done so many runs of a program: one in four takes long.
 fn known(world: &mut World, short: u64, long: u64) -> HostId {
@@ -331,10 +332,7 @@ fn idle_hosts_that_suit_no_waiting_job_hide_no_gap() {
         labels: labels.clone(),
         ..Offers::default()
     };
-    world.send(Event::HostOffers {
-        host: last,
-        offers: Box::new(offers),
-    });
+    world.send(events::offered(last, offers));
     world.host(last.0).joins();
     lend(&mut world, last, 200, 36_000);
 
@@ -423,12 +421,7 @@ fn taught(hosts: u32) -> (Office, JobId) {
     for run in 0..58 {
         let (host, attempt) = *o.places(teacher).values().next().expect("some are live");
         let ran = if run % 2 == 0 { s(100) } else { s(5_000) };
-        o.send(Event::AttemptEnded {
-            host,
-            attempt,
-            outcome: Outcome::Succeeded,
-            ran,
-        });
+        o.send(events::succeeded(host, attempt, ran));
     }
 
     for (host, _) in o.places(teacher).into_values() {
@@ -459,14 +452,7 @@ fn kept() -> (Office, JobId, JobId) {
 
 fn end_all(o: &mut Office, job: JobId) -> Vec<Effect> {
     let live: Vec<(HostId, AttemptId)> = o.places(job).into_values().collect();
-    let end = |(host, attempt)| {
-        o.send(Event::AttemptEnded {
-            host,
-            attempt,
-            outcome: Outcome::Succeeded,
-            ran: s(600),
-        })
-    };
+    let end = |(host, attempt)| o.send(events::succeeded(host, attempt, s(600)));
     live.into_iter().flat_map(end).collect()
 }
 
@@ -480,10 +466,7 @@ fn a_host_that_is_kept_for_ranks_is_used_until_they_start_and_they_start_no_late
                 frozen,
                 ..Offers::default()
             };
-            o.send(Event::HostOffers {
-                host: HostId(host),
-                offers: Box::new(offers),
-            });
+            o.send(events::offered(HostId(host), offers));
         });
 
         let bag = o.bag(2, |rules| rules.policy = "FCFS".into());
@@ -552,10 +535,7 @@ fn kept_for_two() -> (Office, JobId, [JobId; 2], HostId) {
         network: false,
         ..Offers::default()
     };
-    o.send(Event::HostOffers {
-        host: second,
-        offers: Box::new(offers),
-    });
+    o.send(events::offered(second, offers));
     o.joins(second.0);
     let other = o.submit(exactly(2), "AVG");
     assert!(o.places(first).is_empty() && o.places(other).is_empty());
@@ -584,11 +564,10 @@ fn a_gap_is_told_with_the_job_of_ranks_for_which_its_own_host_is_kept() {
         policy: "FCFS".into(),
         ..Rules::default()
     };
-    let effects = o.send(Event::JobSubmitted {
-        job: JobId(o.jobs),
-        bag: Box::new(Bag::new(IdSet::from_range(1, 2), rules)),
-        tested: None,
-    });
+    let effects = o.send(events::submitted(
+        JobId(o.jobs),
+        Bag::new(IdSet::from_range(1, 2), rules),
+    ));
     let gaps = starts(&effects)
         .into_iter()
         .map(|(host, _, why)| match why {
@@ -617,12 +596,7 @@ fn a_host_counts_once_for_ranks_though_several_of_its_slots_are_used_until_they_
         .map(|(_, attempt)| attempt)
         .next()
         .expect("one slot is nobody's");
-    o.send(Event::AttemptEnded {
-        host: HostId(3),
-        attempt,
-        outcome: Outcome::Succeeded,
-        ran: s(5_000),
-    });
+    o.send(events::succeeded(HostId(3), attempt, s(5_000)));
 
     assert!(
         o.places(bag).len() == 2
@@ -634,12 +608,7 @@ fn a_host_counts_once_for_ranks_though_several_of_its_slots_are_used_until_they_
     for _ in 0..2 {
         assert!(o.places(job).is_empty(), "one of three hosts is busy");
         let (host, attempt) = *o.places(teacher).values().next().expect("it runs");
-        o.send(Event::AttemptEnded {
-            host,
-            attempt,
-            outcome: Outcome::Succeeded,
-            ran: s(600),
-        });
+        o.send(events::succeeded(host, attempt, s(600)));
     }
 
     assert_eq!(

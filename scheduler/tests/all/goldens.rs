@@ -11,6 +11,7 @@ use common::{AttemptId, HostId, Span};
 use scheduler::effect::Settled;
 use scheduler::{Effect, Event, Policy, catalogue};
 
+use crate::events;
 use crate::world::{World, s};
 
 /// Seconds on a host of speed 1.
@@ -115,12 +116,12 @@ impl Story {
             };
 
             if self.left_s.contains_key(&attempt) {
-                self.send(Event::AttemptEnded {
+                self.send(events::ended(
                     host,
                     attempt,
                     outcome,
-                    ran: Span::from_secs_f64(TASK_S),
-                });
+                    Span::from_secs_f64(TASK_S),
+                ));
             }
         }
     }

@@ -6,6 +6,7 @@ use common::view::{HostState, TaskState};
 use common::{AttemptId, HostId, IdSet, JobId, TaskId};
 use scheduler::{Effect, Event, Scheduler, Settings, Sharing};
 
+use crate::events;
 use crate::speculation::{often_drops_the_rest, request, world};
 use crate::world::{World, ended, held, s, starts, stopped};
 
@@ -149,13 +150,7 @@ fn a_frozen_attempt_is_not_charged_for_the_loss_of_its_host() {
         })
         .collect();
     world.heard(host, list);
-    world.send(Event::HostJoined {
-        host,
-        slots: 1,
-        speed: common::Speed::REFERENCE,
-        status: common::host::OwnerState::Away.into(),
-        held: vec![],
-    });
+    world.send(events::joined(host, 1));
 
     assert_eq!(
         (world.task_state(job, 1), world.task_state(job, 3)),
@@ -196,10 +191,7 @@ fn a_preempted_attempt_is_stopped_if_no_more_can_be_frozen() {
     let first = world.attempt_on(host);
     let effects = request(&mut world, job, [3]);
     assert_eq!(held(&effects).0.len(), 1);
-    world.send(Event::JobCancelled {
-        job,
-        tasks: Some(IdSet::from_range(3, 3)),
-    });
+    world.send(events::cancelled(job, Some(IdSet::from_range(3, 3))));
 
     assert_eq!(in_slots(&world, host), [1], "the slot is free again");
     // Two slots: one frozen, one that cannot be.
@@ -464,16 +456,7 @@ fn a_preempted_attempt_only_delivers_its_result_after_a_restart() {
 
     let (mut scheduler, mut effects) = joins(Phase::Ended);
     assert!(crate::world::abandoned(&effects).is_empty(), "{effects:?}");
-    scheduler.step(
-        now,
-        Event::AttemptEnded {
-            host,
-            attempt,
-            outcome: Outcome::Succeeded,
-            ran: s(1),
-        },
-        &mut effects,
-    );
+    scheduler.step(now, events::succeeded(host, attempt, s(1)), &mut effects);
 
     assert_eq!(
         scheduler.task_state(attempt.task),
@@ -653,10 +636,7 @@ fn a_requested_task_runs_again_after_its_result_is_lost() {
     assert_eq!(world.task_state(job, 1), TaskState::Finished);
     request(&mut world, job, [1]);
 
-    let effects = world.send(Event::ResultsGone {
-        job,
-        tasks: vec![(1, 1), (2, 7)],
-    });
+    let effects = world.send(events::gone(job, vec![(1, 1), (2, 7)]));
     let reopened = Effect::TasksReopened {
         job,
         tasks: IdSet::from_range(1, 1),
@@ -672,14 +652,7 @@ fn a_requested_task_runs_again_after_its_result_is_lost() {
         (1, 2),
         "it takes the place of the disclosed one"
     );
-    assert!(
-        world
-            .send(Event::ResultsGone {
-                job,
-                tasks: vec![(1, 1)]
-            })
-            .is_empty()
-    );
+    assert!(world.send(events::gone(job, vec![(1, 1)])).is_empty());
 
     assert_eq!(world.task_state(job, 1), TaskState::Running);
 }

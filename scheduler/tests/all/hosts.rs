@@ -7,6 +7,7 @@ use common::view::{HostState, JobState, TaskState};
 use scheduler::effect::{EndReason, Verdict};
 use scheduler::{Effect, Event};
 
+use crate::events;
 use crate::world::{World, abandoned, ended, s, starts, verdict};
 
 fn executing(effects: &[Effect]) -> usize {
@@ -131,10 +132,7 @@ fn attempts_returned_by_a_closing_host_are_not_sent_back_to_it() {
     w.moves(host, Phase::Running);
     w.send(Event::HostClosing { host });
     assert_eq!(w.host_state(host), HostState::Draining);
-    w.send(Event::AttemptsReturned {
-        host,
-        attempts: vec![attempt],
-    });
+    w.send(events::returned(host, vec![attempt]));
     assert_eq!(
         (w.books(host), w.task_state(job, 1)),
         (vec![], TaskState::Waiting)
@@ -392,23 +390,11 @@ fn events_from_hosts_that_nobody_knows_change_nothing() {
     let mut w = World::new();
     let host = HostId(66);
     assert_eq!(w.heard(host, vec![]), []);
-    assert_eq!(
-        w.send(Event::OwnerChanged {
-            host,
-            owner: OwnerState::Away
-        }),
-        []
-    );
+    assert_eq!(w.send(events::owner(host, OwnerState::Away)), []);
 
     assert_eq!(w.parts(host), []);
     assert_eq!(w.send(Event::HostLeft { host }), []);
-    assert_eq!(
-        w.send(Event::AttemptsReturned {
-            host,
-            attempts: vec![]
-        }),
-        []
-    );
+    assert_eq!(w.send(events::returned(host, vec![])), []);
 
     assert_eq!(w.scheduler.host(host), None);
 }
@@ -493,10 +479,10 @@ fn a_shared_host_gets_fewer_tasks_and_its_frozen_ones_are_copied() {
 
     w.job(9).submit();
     assert_eq!((w.books(host).len(), w.books(idle).len()), (1, 2));
-    w.send(Event::OwnerChanged {
+    w.send(events::owner(
         host,
-        owner: OwnerState::Sharing(YieldReason::Busy, 0),
-    });
+        OwnerState::Sharing(YieldReason::Busy, 0),
+    ));
     assert_eq!(
         w.host_state(host),
         HostState::Suspended,

@@ -9,6 +9,7 @@ use scheduler::effect::{CancelReason, EndReason, Refused, Settled, StartReason, 
 use scheduler::event::Bag;
 use scheduler::{Effect, Event};
 
+use crate::events;
 use crate::world::{World, ended, job_settled, settled, starts, stopped, verdict};
 
 fn submit(job: u32, tasks: IdSet, policy: &str) -> Event {
@@ -92,10 +93,7 @@ fn some_tasks_can_be_cancelled_while_others_go_on() {
     let mut w = World::new();
     let job = w.job(4).submit();
     let host = w.host(1).slots(2).joins();
-    let effects = w.send(Event::JobCancelled {
-        job,
-        tasks: Some(IdSet::from_iter([2, 4, 9])),
-    });
+    let effects = w.send(events::cancelled(job, Some(IdSet::from_iter([2, 4, 9]))));
     assert!(job_settled(&effects).is_none());
 
     let started: Vec<u32> = starts(&effects)
@@ -116,13 +114,7 @@ fn cancellation_of_settled_or_unknown_jobs_has_no_effect() {
     w.host(1).joins();
     w.work_off();
     assert_eq!(w.send(Event::JobCancelled { job, tasks: None }), []);
-    assert_eq!(
-        w.send(Event::JobCancelled {
-            job: JobId(77),
-            tasks: None
-        }),
-        []
-    );
+    assert_eq!(w.send(events::cancelled(JobId(77), None)), []);
 }
 
 #[test]
@@ -162,10 +154,7 @@ fn a_retried_job_is_open_again_and_counts_its_attempts_on() {
     w.succeeds(host, w.attempt_on(host));
     assert_eq!(w.job_state(job), JobState::Failed);
 
-    let effects = w.send(Event::JobRetried {
-        job,
-        tasks: IdSet::from_range(1, 2),
-    });
+    let effects = w.send(events::retried(job, IdSet::from_range(1, 2)));
     assert!(effects.contains(&Effect::TasksReopened {
         job,
         tasks: IdSet::from_range(1, 1)
@@ -189,10 +178,7 @@ fn a_retry_renews_the_retries() {
     }
 
     assert_eq!(w.job_state(job), JobState::Failed);
-    w.send(Event::JobRetried {
-        job,
-        tasks: IdSet::from_range(1, 1),
-    });
+    w.send(events::retried(job, IdSet::from_range(1, 1)));
     w.fails(host, w.attempt_on(host));
     assert_eq!(w.task_state(job, 1), TaskState::Running);
 
@@ -210,10 +196,7 @@ fn cancelled_tasks_can_be_retried_tried_or_not() {
     let host = w.host(1).joins();
 
     w.send(Event::JobCancelled { job, tasks: None });
-    let effects = w.send(Event::JobRetried {
-        job,
-        tasks: IdSet::from_range(1, 3),
-    });
+    let effects = w.send(events::retried(job, IdSet::from_range(1, 3)));
     assert_eq!(starts(&effects)[0].2, StartReason::Requeued(1));
 
     let effects = w.succeeds(host, w.attempt_on(host));
@@ -229,10 +212,7 @@ fn a_result_from_before_a_retry_comes_too_late() {
     let host = w.host(1).joins();
     let old = w.attempt_on(host);
     w.send(Event::JobCancelled { job, tasks: None });
-    w.send(Event::JobRetried {
-        job,
-        tasks: IdSet::from_range(1, 1),
-    });
+    w.send(events::retried(job, IdSet::from_range(1, 1)));
     assert_eq!(verdict(&w.succeeds(host, old)), Verdict::Late);
     assert_eq!(w.task_state(job, 1), TaskState::Running);
 }
@@ -355,12 +335,7 @@ fn a_result_of_an_attempt_that_was_lost_or_told_to_end_before_a_restart_still_co
 
         w.scheduler.step(
             w.now,
-            Event::AttemptEnded {
-                host: HostId(1),
-                attempt,
-                outcome,
-                ran,
-            },
+            events::ended(HostId(1), attempt, outcome, ran),
             &mut effects,
         );
 

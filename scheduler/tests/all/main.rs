@@ -10,6 +10,7 @@
 mod blame;
 mod crowded;
 mod deadlines;
+mod events;
 mod explaining;
 mod foreseen;
 mod gangs;

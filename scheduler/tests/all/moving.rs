@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use scheduler::effect::{EndReason, StartReason};
 use scheduler::{Effect, Event, Settings};
 
+use crate::events;
 use crate::world::{World, ended, s, starts};
 
 /// The starts and ends of attempts.
@@ -196,16 +197,10 @@ proptest! {
                     w.pass(s(secs));
                     w.owner_goes(host);
                 }
-                (3, Some(_)) => drop(w.send(Event::AttemptsReturned {
-                    host,
-                    attempts: held,
-                })),
+                (3, Some(_)) => drop(w.send(events::returned(host, held))),
                 (4, Some(attempt)) => drop(w.succeeds(host, attempt)),
                 (5, Some(attempt)) => drop(w.fails(host, attempt)),
-                (6, _) => drop(w.send(Event::JobCancelled {
-                    job,
-                    tasks: Some((1..4).collect()),
-                })),
+                (6, _) => drop(w.send(events::cancelled(job, Some((1..4).collect())))),
                 _ => drop(w.moves(host, Phase::Running)),
             }
             w.pass(s(secs));

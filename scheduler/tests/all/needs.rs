@@ -15,6 +15,7 @@ use scheduler::{Effect, Event, GONE_AFTER};
 
 use super::office::Office;
 use super::world::{World, s, starts};
+use crate::events;
 
 /// The first attempt of this job on the host.
 fn first_of(w: &World, host: HostId, job: JobId) -> AttemptId {
@@ -49,10 +50,7 @@ fn labelled(labels: &[&str], offers: Offers) -> Offers {
 }
 
 fn offers(w: &mut World, host: u32, offers: Offers) -> Vec<Effect> {
-    w.send(Event::HostOffers {
-        host: HostId(host),
-        offers: Box::new(offers),
-    })
+    w.send(events::offered(HostId(host), offers))
 }
 
 fn joins(w: &mut World, host: u32, slots: u32, lends: Offers) -> HostId {
@@ -485,10 +483,10 @@ fn a_frozen_attempt_keeps_its_memory_and_leaves_its_processors() {
 fn ranks_start_only_where_each_has_its_processors() {
     let mut o = Office::of(0);
     for host in 1..=3 {
-        o.send(Event::HostOffers {
-            host: HostId(host),
-            offers: Box::new(pc(if host == 2 { 1 } else { 2 }, 4_096, 0)),
-        });
+        o.send(events::offered(
+            HostId(host),
+            pc(if host == 2 { 1 } else { 2 }, 4_096, 0),
+        ));
         o.joins(host);
     }
     let bag = |ranks| {
@@ -504,17 +502,9 @@ fn ranks_start_only_where_each_has_its_processors() {
     };
 
     o.jobs = 2;
-    let effects = o.send(Event::JobSubmitted {
-        job: common::JobId(1),
-        bag: Box::new(bag(3)),
-        tested: None,
-    });
+    let effects = o.send(events::submitted(common::JobId(1), bag(3)));
     assert!(starts(&effects).is_empty(), "only two hosts suit");
-    let effects = o.send(Event::JobSubmitted {
-        job: common::JobId(2),
-        bag: Box::new(bag(2)),
-        tested: None,
-    });
+    let effects = o.send(events::submitted(common::JobId(2), bag(2)));
     let on: Vec<HostId> = starts(&effects).iter().map(|(host, ..)| *host).collect();
     assert_eq!(on, [HostId(1), HostId(3)]);
 }
@@ -557,10 +547,7 @@ fn a_host_that_lends_less_than_before_keeps_what_it_holds_and_gets_nothing_more(
     }
     assert_eq!(w.books(host).len(), 2, "4 GiB at a time");
     let cancelled = IdSet::from_range(1, 4);
-    w.send(Event::JobCancelled {
-        job: next,
-        tasks: Some(cancelled),
-    });
+    w.send(events::cancelled(next, Some(cancelled)));
     assert_eq!(w.job_state(next), JobState::Cancelled);
 }
 
@@ -588,10 +575,7 @@ fn a_job_that_no_host_could_run_starts_once_one_comes_that_could() {
             .any(|(_, attempt, _)| attempt.task.job == job)
     };
     for id in [HostId(3), host] {
-        w.send(Event::HostOffers {
-            host: id,
-            offers: Box::new(offers.clone()),
-        });
+        w.send(events::offered(id, offers.clone()));
         if id == host {
             w.work_off();
         } else {

@@ -13,6 +13,7 @@ use scheduler::event::Bag;
 use scheduler::{Effect, Event, Scheduler, Settings};
 
 use super::world::{s, starts};
+use crate::events;
 
 /// A scheduler with hosts that hold what they are given, and a look at everything that is promised
 /// to jobs of ranks.
@@ -217,11 +218,7 @@ impl Office {
             ranks: Some(ranks),
             ..Bag::new(Ranks::tasks(ranks.least), rules)
         };
-        self.send(Event::JobSubmitted {
-            job: JobId(self.jobs),
-            bag: Box::new(bag),
-            tested: None,
-        });
+        self.send(events::submitted(JobId(self.jobs), bag));
 
         JobId(self.jobs)
     }
@@ -233,11 +230,10 @@ impl Office {
             ..Rules::default()
         };
         change(&mut rules);
-        self.send(Event::JobSubmitted {
-            job: JobId(self.jobs),
-            bag: Box::new(Bag::new(IdSet::from_range(1, tasks), rules)),
-            tested: None,
-        });
+        self.send(events::submitted(
+            JobId(self.jobs),
+            Bag::new(IdSet::from_range(1, tasks), rules),
+        ));
         JobId(self.jobs)
     }
 
@@ -251,11 +247,7 @@ impl Office {
         };
         let mut bag = Bag::new(IdSet::from_range(1, tasks), rules);
         bag.terms.deadline = Some(self.now + s(deadline_s));
-        self.send(Event::JobSubmitted {
-            job: JobId(self.jobs),
-            bag: Box::new(bag),
-            tested: None,
-        });
+        self.send(events::submitted(JobId(self.jobs), bag));
 
         JobId(self.jobs)
     }
@@ -298,12 +290,7 @@ impl Office {
 
     pub(crate) fn ends(&mut self, job: JobId, rank: u32, outcome: Outcome) -> Vec<Effect> {
         let (host, attempt) = self.places(job)[&rank];
-        self.send(Event::AttemptEnded {
-            host,
-            attempt,
-            outcome,
-            ran: s(60),
-        })
+        self.send(events::ended(host, attempt, outcome, s(60)))
     }
 
     pub(crate) fn all_succeed(&mut self, job: JobId) {
@@ -329,11 +316,7 @@ impl Office {
         for host in self.slots.keys().copied().collect::<Vec<_>>() {
             if !silent.contains(&host.0) {
                 let held = self.list(host);
-                self.send(Event::HostHeard {
-                    host,
-                    status: OwnerState::Away.into(),
-                    held,
-                });
+                self.send(events::heard(host, OwnerState::Away.into(), held));
             }
         }
     }

@@ -1,6 +1,5 @@
 //! Order between jobs, and jobs that stay open.
 
-use common::host::OwnerState;
 use common::needs::Needs;
 use common::view::{JobState, TaskState};
 use common::{After, EndCondition, HostId, IdSet, JobId, Ranks, Time};
@@ -8,6 +7,7 @@ use scheduler::effect::{CancelReason, Refused};
 use scheduler::event::Bag;
 use scheduler::{Effect, Event};
 
+use crate::events;
 use crate::world::{World, job_settled, s, starts};
 
 fn after(job: JobId, how: EndCondition) -> After {
@@ -199,38 +199,17 @@ fn a_gang_holds_no_host_while_it_waits_for_a_job() {
         std::mem::take(&mut effects)
     };
     let scheduler = &mut w.scheduler;
-    step(
-        scheduler,
-        Event::JobSubmitted {
-            job: gang,
-            bag: Box::new(bag),
-            tested: None,
-        },
-    );
+    step(scheduler, events::submitted(gang, bag));
     let mut joined = Vec::new();
     for host in 1..=3 {
-        joined.extend(step(
-            scheduler,
-            Event::HostJoined {
-                host: common::HostId(host),
-                slots: 1,
-                speed: common::Speed::REFERENCE,
-                status: OwnerState::Away.into(),
-                held: Vec::new(),
-            },
-        ));
+        joined.extend(step(scheduler, events::joined(common::HostId(host), 1)));
     }
     let started = starts(&joined);
     assert_eq!(started.len(), 1, "two hosts stay free: {started:?}");
     let (host, attempt, _) = started[0].clone();
     let ended = step(
         scheduler,
-        Event::AttemptEnded {
-            host,
-            attempt,
-            outcome: common::Outcome::Succeeded,
-            ran: s(9),
-        },
+        events::ended(host, attempt, common::Outcome::Succeeded, s(9)),
     );
     let ranks = starts(&ended);
     assert!(ranks.len() == 2 && ranks.iter().all(|(_, attempt, _)| attempt.task.job == gang));
@@ -436,10 +415,7 @@ fn a_long_chain_of_jobs_is_cancelled_without_end_of_the_stack() {
     for _ in 0..300 {
         before = w.job(1).after(after(before, EndCondition::Ok)).submit();
     }
-    let effects = w.send(Event::JobCancelled {
-        job: first,
-        tasks: None,
-    });
+    let effects = w.send(events::cancelled(first, None));
     assert_eq!(cancelled(&effects).len(), 301);
     assert_eq!(w.job_state(before), JobState::Cancelled);
     assert_eq!(w.scheduler.predict(before, w.now), None);

@@ -6,6 +6,7 @@ use common::{HostId, JobId, Span};
 use scheduler::effect::{EndReason, Settled};
 use scheduler::{Event, Settings};
 
+use crate::events;
 use crate::world::{World, abandoned, ended, s, settled};
 
 const HARD: &str = "PROMISE:inflated=no:policing=hard:when=needed";
@@ -261,10 +262,7 @@ fn a_run_time_that_cannot_be_true_keeps_no_later_bag_out() {
     held[0].ran = Span(u64::MAX);
     held[0].frozen_for = Span(u64::MAX);
     world.heard(host, held);
-    world.send(Event::AttemptsReturned {
-        host,
-        attempts: vec![attempt],
-    });
+    world.send(events::returned(host, vec![attempt]));
     world.send(Event::HostLeft { host });
 
     // What it claimed is no reason to believe that the task takes for ever on another host.

@@ -10,6 +10,7 @@ use common::{HostId, Span};
 use scheduler::effect::{CopyReason, StartReason, Verdict};
 use scheduler::{Event, Settings, catalogue};
 
+use crate::events;
 use crate::world::{World, abandoned, s, starts, stopped, verdict};
 
 #[test]
@@ -89,10 +90,7 @@ fn excl_s_waits_for_no_host_that_lacks_what_the_job_needs() {
             },
             ..Offers::default()
         };
-        w.send(Event::HostOffers {
-            host: HostId(host),
-            offers: Box::new(offers),
-        });
+        w.send(events::offered(HostId(host), offers));
         w.host(host).speed(speed).joins();
     }
 
@@ -244,15 +242,12 @@ fn an_unexecuted_attempt_is_given_back_and_not_copied() {
     let second = w.host(2).joins();
     let attempt = w.attempt_on(first);
 
-    w.send(Event::OwnerChanged {
-        host: first,
-        owner: common::host::OwnerState::Present(YieldReason::Busy),
-    });
+    w.send(events::owner(
+        first,
+        common::host::OwnerState::Present(YieldReason::Busy),
+    ));
     assert_eq!(w.books(second), []);
-    w.send(Event::AttemptsReturned {
-        host: first,
-        attempts: vec![attempt],
-    });
+    w.send(events::returned(first, vec![attempt]));
     assert_eq!(w.books(second).len(), 1);
     assert_eq!(w.scheduler.job_attempts(job), Some((2, 0)));
 }
@@ -374,10 +369,7 @@ fn a_returned_backlog_goes_where_there_is_room() {
     let backlog = w.books(first);
     assert!(backlog.len() > 10);
     w.owner_comes(first);
-    w.send(Event::AttemptsReturned {
-        host: first,
-        attempts: backlog,
-    });
+    w.send(events::returned(first, backlog));
     w.host(2).slots(5).joins();
     assert_eq!(w.books(HostId(2)).len(), 5);
 

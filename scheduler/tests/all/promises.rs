@@ -9,6 +9,7 @@ use scheduler::event::{RestoredProgress, Tried};
 use scheduler::experience::JobStage;
 use scheduler::{Effect, Event, Scheduler, Settings, Sharing};
 
+use crate::events;
 use crate::world::{World, ended, s, starts};
 
 fn world() -> World {
@@ -61,10 +62,7 @@ fn what_a_retry_makes_of_a_promise_is_an_effect() {
         let job = world.job(1).policy("CALENDAR").estimates(&[10]);
         job.deadline(30).submit();
 
-        let effects = world.send(Event::JobRetried {
-            job: first,
-            tasks: IdSet::from_range(1, 1),
-        });
+        let effects = world.send(events::retried(first, IdSet::from_range(1, 1)));
         let times = (world.now, world.now + s(20));
         assert_eq!(renewed(&effects), [(first, kept.then_some(times))]);
     }
@@ -83,10 +81,7 @@ fn results_that_are_gone_delay_no_bag_that_was_accepted_since() {
         let second = job.deadline(250).submit();
 
         world.now = world.now + s(10);
-        let effects = world.send(Event::ResultsGone {
-            job: first,
-            tasks: vec![(1, 1)],
-        });
+        let effects = world.send(events::gone(first, vec![(1, 1)]));
         let told = renewed(&effects);
         assert!(
             matches!(told[..], [(job, times)] if job == first && times.is_some() == kept),
@@ -121,11 +116,7 @@ fn a_killed_task_is_expected_to_take_as_long_again_after_a_restart_too() {
             tried,
             ..RestoredProgress::default()
         };
-        world.send(Event::JobRestored {
-            job: JobId(job),
-            bag: Box::new(bag.clone()),
-            progress: Box::new(progress),
-        });
+        world.send(events::restored(JobId(job), bag.clone(), progress));
     }
     assert_eq!(world.attempt_on(host).task.job, JobId(1));
 
@@ -185,10 +176,7 @@ fn a_promise_of_which_no_more_is_known_than_its_deadline_teaches_nothing() {
     let draft = world.job(2).policy("CALENDAR").estimates(&[10, 10]);
     let job = draft.deadline(1_000).submit();
     world.succeeds(host, world.attempt_on(host));
-    world.send(Event::ResultsGone {
-        job,
-        tasks: vec![(1, 1)],
-    });
+    world.send(events::gone(job, vec![(1, 1)]));
     for _ in 0..2 {
         world.now = world.now + s(300);
         world.succeeds(host, world.attempt_on(host));
@@ -204,10 +192,7 @@ fn a_promise_for_tasks_that_were_cancelled_teaches_nothing() {
     let host = world.host(1).joins();
     let job = world.job(3).policy("CALENDAR").estimates(&[10, 10, 10]);
     let job = job.deadline(1_000).submit();
-    world.send(Event::JobCancelled {
-        job,
-        tasks: Some(IdSet::from_range(2, 3)),
-    });
+    world.send(events::cancelled(job, Some(IdSet::from_range(2, 3))));
     world.now = world.now + s(10);
     world.succeeds(host, world.attempt_on(host));
     assert!(world.job_state(job).settled());
@@ -225,10 +210,7 @@ fn a_broken_promise_is_not_judged_by_tasks_that_are_retried_by_hand() {
         world.now = world.now + s(21);
         world.send(Event::Tick);
         if retries {
-            world.send(Event::JobRetried {
-                job,
-                tasks: IdSet::from_range(1, 1),
-            });
+            world.send(events::retried(job, IdSet::from_range(1, 1)));
         }
 
         world.work_off();

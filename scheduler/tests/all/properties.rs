@@ -17,6 +17,7 @@ use scheduler::event::Bag;
 use scheduler::experience::JobStage;
 use scheduler::{Effect, Event, Parting, Scheduler, Settings, catalogue};
 
+use crate::events;
 use crate::world::{World, s};
 
 /// Something that happens; what exactly follows from the state that it meets.
@@ -169,9 +170,9 @@ impl Fleet {
         let held = self.list(host);
         let speed = Speed::new(0.5 + f64::from(host.0)).expect("positive");
 
-        self.send(Event::HostOffers {
+        self.send(events::offered(
             host,
-            offers: Box::new(Offers {
+            Offers {
                 frozen: host.0 % 3,
                 capacity: Capacity {
                     cores: slots + host.0 % 2,
@@ -179,8 +180,8 @@ impl Fleet {
                     gpus: host.0 % 2,
                 },
                 ..Offers::default()
-            }),
-        });
+            },
+        ));
 
         self.send(Event::HostJoined {
             host,
@@ -254,11 +255,7 @@ impl Fleet {
             4 if connected => {
                 let owner = self.owner(host);
                 let held = self.list(host);
-                self.send(Event::HostHeard {
-                    host,
-                    status: owner.into(),
-                    held,
-                });
+                self.send(events::heard(host, owner.into(), held));
             }
             5..=8 if connected => self.complete(host, b),
             9 | 10 => self.progress(host),
@@ -344,11 +341,7 @@ impl Fleet {
                 held.extend(self.any_attempt(a).map(listed));
 
                 let owner = self.owner(host);
-                self.send(Event::HostHeard {
-                    host,
-                    status: owner.into(),
-                    held,
-                });
+                self.send(events::heard(host, owner.into(), held));
             }
             21 => {
                 let Some(attempt) = self.any_attempt(b) else {
@@ -356,12 +349,7 @@ impl Fleet {
                 };
                 let outcome = outcome(a / HOSTS);
                 let ran = Span(u64::MAX);
-                self.send(Event::AttemptEnded {
-                    host,
-                    attempt,
-                    outcome,
-                    ran,
-                });
+                self.send(events::ended(host, attempt, outcome, ran));
             }
             22 => {
                 let task = TaskId::new(self.any_job(a), u32::from(b % 40));
@@ -370,26 +358,15 @@ impl Fleet {
                     number: u32::from(a % 5),
                     incarnation: Incarnation(1),
                 };
-                self.send(Event::AttemptEnded {
-                    host,
-                    attempt,
-                    outcome: outcome(b),
-                    ran: Span::ZERO,
-                });
+                self.send(events::ended(host, attempt, outcome(b), Span::ZERO));
 
-                self.send(Event::AttemptsReturned {
-                    host,
-                    attempts: vec![attempt, attempt],
-                });
+                self.send(events::returned(host, vec![attempt, attempt]));
             }
             23 => {
                 let host = HostId(u32::from(a));
                 let attempts: Vec<AttemptId> = self.any_attempt(b).into_iter().collect();
                 self.send(Event::AttemptsReturned { host, attempts });
-                self.send(Event::OwnerChanged {
-                    host,
-                    owner: self.owner(host),
-                });
+                self.send(events::owner(host, self.owner(host)));
             }
             24 => {
                 self.send(Event::Tick);
@@ -441,11 +418,7 @@ impl Fleet {
             open: !disclosed && b.is_multiple_of(4),
             ..Bag::new(tasks, rules)
         };
-        self.send(Event::JobSubmitted {
-            job,
-            bag: Box::new(bag),
-            tested: None,
-        });
+        self.send(events::submitted(job, bag));
     }
 
     fn complete(&mut self, host: HostId, b: u16) {
@@ -464,12 +437,7 @@ impl Fleet {
             let cpu = [Span::ZERO, s(1), Span(u64::MAX)][usize::from(b / 5) % 3];
             self.send(Event::AttemptUsed { host, attempt, cpu });
         }
-        self.send(Event::AttemptEnded {
-            host,
-            attempt,
-            outcome: outcome(b / 3),
-            ran,
-        });
+        self.send(events::ended(host, attempt, outcome(b / 3), ran));
     }
 
     fn give_back(&mut self, host: HostId) {
@@ -480,10 +448,7 @@ impl Fleet {
             .map(|(a, _)| *a)
             .collect();
         held.retain(|_, phase| *phase != Phase::Queued);
-        self.send(Event::AttemptsReturned {
-            host,
-            attempts: back,
-        });
+        self.send(events::returned(host, back));
     }
 
     fn cancel_retry_or_forget(&mut self, a: u16, b: u16) {
@@ -555,12 +520,7 @@ impl Fleet {
                     continue;
                 };
                 idle = false;
-                self.send(Event::AttemptEnded {
-                    host,
-                    attempt,
-                    outcome: Outcome::Succeeded,
-                    ran: s(1),
-                });
+                self.send(events::succeeded(host, attempt, s(1)));
             }
 
             // Some policies wait for a while; meanwhile the hosts must be heard of.
@@ -569,11 +529,7 @@ impl Fleet {
                 self.obey(&effects);
                 for host in (1..=u32::from(HOSTS)).map(HostId) {
                     let held = self.list(host);
-                    self.send(Event::HostHeard {
-                        host,
-                        status: OwnerState::Away.into(),
-                        held,
-                    });
+                    self.send(events::heard(host, OwnerState::Away.into(), held));
                 }
             }
         }
@@ -644,11 +600,7 @@ fn estimates_whose_sum_is_beyond_all_numbers_break_nothing() {
         let mut bag = world.job(2).policy(policy).bag();
         bag.terms.estimates = vec![Span(1 << 63); 2];
         let job = JobId(1);
-        world.send(Event::JobSubmitted {
-            job,
-            bag: Box::new(bag),
-            tested: None,
-        });
+        world.send(events::submitted(job, bag));
         world.work_off();
         assert!(world.job_state(job).settled(), "{policy}");
     }

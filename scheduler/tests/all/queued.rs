@@ -14,6 +14,7 @@ use scheduler::event::Bag;
 
 use scheduler::{Effect, Event, Scheduler, Settings, Sharing};
 
+use crate::events;
 use crate::world::{World, s, steady_report};
 
 const BEAT_S: u64 = 5;
@@ -128,11 +129,7 @@ impl Lab {
             bag.terms.estimator.user = kind.user.to_owned();
             bag.terms.estimator.program = format!("program-{}", job.0);
             lab.kinds.insert(job, kind.clone());
-            lab.send(Event::JobSubmitted {
-                job,
-                bag: Box::new(bag),
-                tested: None,
-            });
+            lab.send(events::submitted(job, bag));
         }
         lab
     }
@@ -189,12 +186,7 @@ impl Lab {
         let cpu = Span::from_secs_f64(kind.length_s * kind.computing / self.speed);
         self.last.insert(attempt.task.job, self.now);
         self.send(Event::AttemptUsed { host, attempt, cpu });
-        self.send(Event::AttemptEnded {
-            host,
-            attempt,
-            outcome: Outcome::Succeeded,
-            ran: self.now.since(since),
-        });
+        self.send(events::succeeded(host, attempt, self.now.since(since)));
     }
 
     fn beats(&mut self, host: HostId) {
@@ -321,10 +313,7 @@ fn offers_no_gpu(w: &mut World, hosts: u32) {
             },
             ..Offers::default()
         };
-        w.send(Event::HostOffers {
-            host,
-            offers: Box::new(offers),
-        });
+        w.send(events::offered(host, offers));
     }
 }
 

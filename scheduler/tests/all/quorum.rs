@@ -15,6 +15,7 @@ use scheduler::event::{Bag, RestoredProgress, Tried};
 use scheduler::policy::trust::TRUSTED_FROM;
 use scheduler::{Effect, Event, Scheduler, Settings, Sharing};
 
+use crate::events;
 use crate::world::s;
 
 mod owners_left;
@@ -88,11 +89,10 @@ impl Court {
             estimate: Some(s(60)),
             ..Rules::default()
         };
-        self.send(Event::JobSubmitted {
+        self.send(events::submitted(
             job,
-            bag: Box::new(Bag::new(IdSet::from_range(1, 2), rules)),
-            tested: None,
-        });
+            Bag::new(IdSet::from_range(1, 2), rules),
+        ));
         job
     }
 
@@ -118,11 +118,10 @@ impl Court {
             failures: BTreeMap::new(),
             prompt: true,
         };
-        court.send(Event::JobSubmitted {
-            job: JOB,
-            bag: Box::new(Bag::new(IdSet::from_range(1, tasks), rules)),
-            tested: None,
-        });
+        court.send(events::submitted(
+            JOB,
+            Bag::new(IdSet::from_range(1, tasks), rules),
+        ));
 
         court
     }
@@ -302,10 +301,7 @@ impl Court {
         let attempts = self.starts.iter().map(|(attempt, ..)| *attempt);
         let own = attempts.filter(|attempt| attempt.task.index == index);
         let highest = own.map(|attempt| attempt.number).max();
-        self.send(Event::ResultsGone {
-            job: JOB,
-            tasks: vec![(index, highest.unwrap_or(0))],
-        });
+        self.send(events::gone(JOB, vec![(index, highest.unwrap_or(0))]));
     }
 
     /// The owner of a host comes or goes.
@@ -321,12 +317,7 @@ impl Court {
         let host = HostId(host);
         let outcome = Outcome::Succeeded;
         let ran = s(60);
-        self.send(Event::AttemptEnded {
-            host,
-            attempt,
-            outcome,
-            ran,
-        });
+        self.send(events::ended(host, attempt, outcome, ran));
         Some(attempt)
     }
 
@@ -423,10 +414,10 @@ fn a_task_whose_results_differ_says_so_while_it_waits_for_another_owner() {
 fn a_task_whose_host_is_believed_alone_is_not_said_to_want_another_result() {
     let mut court = Court::new(1, 2, true);
     court.host(1, 1, u32::MAX);
-    court.send(Event::AttemptsMoved {
-        host: HostId(1),
-        held: vec![running(court.on(1).expect("it runs"))],
-    });
+    court.send(events::moved(
+        HostId(1),
+        vec![running(court.on(1).expect("it runs"))],
+    ));
     court.owner(1, OwnerState::Present(YieldReason::InUse));
     let why = court.scheduler.explain(JOB).expect("the job is there");
     assert!(why.tasks.is_empty(), "{:?}", why.tasks);
@@ -508,13 +499,7 @@ fn a_host_that_runs_an_attempt_gets_no_other_one_once_its_owner_changes() {
     });
     court.parties.insert(HostId(1), HostId(1));
     court.valid.insert(HostId(1), 0);
-    court.send(Event::HostJoined {
-        host: HostId(1),
-        slots: 4,
-        speed: Speed::REFERENCE,
-        status: OwnerState::Away.into(),
-        held: Vec::new(),
-    });
+    court.send(events::joined(HostId(1), 4));
     court.owned(&[(1, 9)]);
     assert_eq!((court.starts.len(), court.live.len()), (1, 1));
 }
@@ -561,12 +546,7 @@ fn a_late_result_that_is_compared_keeps_its_task_from_another_host() {
 
     court.prompt = false;
     court.said.insert(lost, (HostId(2), TRUTH));
-    court.send(Event::AttemptEnded {
-        host: HostId(2),
-        attempt: lost,
-        outcome: Outcome::Succeeded,
-        ran: s(9),
-    });
+    court.send(events::succeeded(HostId(2), lost, s(9)));
     court.host(3, 3, 0);
     assert_eq!((court.starts.len(), court.asked.len()), (2, 1));
 
@@ -668,11 +648,7 @@ fn users_have_equally_many_slots_though_one_has_each_task_done_several_times() {
         };
         let mut bag = Bag::new(IdSet::from_range(1, 100), rules);
         user.clone_into(&mut bag.terms.estimator.user);
-        send(Event::JobSubmitted {
-            job: JobId(job),
-            bag: Box::new(bag),
-            tested: None,
-        });
+        send(events::submitted(JobId(job), bag));
     }
     for host in (1..=12).map(HostId) {
         send(Event::HostStanding {
@@ -680,13 +656,7 @@ fn users_have_equally_many_slots_though_one_has_each_task_done_several_times() {
             party: host,
             valid: 0,
         });
-        send(Event::HostJoined {
-            host,
-            slots: 1,
-            speed: Speed::REFERENCE,
-            status: OwnerState::Away.into(),
-            held: Vec::new(),
-        });
+        send(events::joined(host, 1));
     }
 
     assert_eq!(live, BTreeMap::from([(JobId(1), 6), (JobId(2), 6)]));
@@ -723,10 +693,7 @@ fn a_retry_asks_any_host_anew_and_names_no_failure_that_was_none() {
 
     // A result from before is compared with none: the court would not know what it says.
     court.said.clear();
-    court.send(Event::JobRetried {
-        job: JOB,
-        tasks: IdSet::from_range(1, 1),
-    });
+    court.send(events::retried(JOB, IdSet::from_range(1, 1)));
     let (attempt, _, why) = &court.starts[6];
     assert_eq!((attempt.number, why), (7, &StartReason::Requeued(6)));
     court.run(|_, _| 1);
@@ -763,21 +730,18 @@ fn a_task_from_before_a_restart_names_no_failure_that_was_none() {
             results: vec![(result, HostId(2))],
             ..RestoredProgress::default()
         };
-        court.send(Event::JobRestored {
-            job: JOB,
-            bag: Box::new(Bag::new(
+        court.send(events::restored(
+            JOB,
+            Bag::new(
                 IdSet::from_range(1, 1),
                 Rules {
                     retries: 1,
                     ..court.rules.clone()
                 },
-            )),
-            progress: Box::new(progress),
-        });
-        court.send(Event::JobRetried {
-            job: JOB,
-            tasks: settled,
-        });
+            ),
+            progress,
+        ));
+        court.send(events::retried(JOB, settled));
         court.host(1, 1, 0);
 
         let want = match is_retried {
@@ -826,10 +790,10 @@ fn a_failure_beside_a_comparison_leaves_the_task_to_the_comparison() {
     for (says, end) in [(TRUTH, JobState::Finished), (7, JobState::Failed)] {
         let mut court = Court::new(1, 2, false);
         court.hosts(2);
-        court.send(Event::AttemptsMoved {
-            host: HostId(1),
-            held: vec![running(court.on(1).expect("a replica"))],
-        });
+        court.send(events::moved(
+            HostId(1),
+            vec![running(court.on(1).expect("a replica"))],
+        ));
         court.owner(1, OwnerState::Present(YieldReason::InUse));
         court.host(3, 3, 0);
         assert!(court.on(3).is_some(), "it is asked in the place of host 1");
@@ -954,12 +918,7 @@ fn a_lost_replica_is_replaced_and_a_late_result_still_votes() {
     court.joins(2);
     court.live.clear();
     court.said.insert(lost, (HostId(2), TRUTH));
-    court.send(Event::AttemptEnded {
-        host: HostId(2),
-        attempt: lost,
-        outcome: Outcome::Succeeded,
-        ran: s(9),
-    });
+    court.send(events::succeeded(HostId(2), lost, s(9)));
 
     assert_eq!((court.state(), court.counts.len()), (JobState::Finished, 1));
 }
@@ -1015,15 +974,7 @@ fn results_from_before_a_restart_are_compared_anew() {
     let mut effects = Vec::new();
     let bag = Bag::new(IdSet::from_range(1, 4), rules);
 
-    scheduler.step(
-        Time(1),
-        Event::JobRestored {
-            job: JOB,
-            bag: Box::new(bag),
-            progress: Box::new(progress),
-        },
-        &mut effects,
-    );
+    scheduler.step(Time(1), events::restored(JOB, bag, progress), &mut effects);
 
     assert_eq!(
         effects,
@@ -1078,12 +1029,7 @@ fn results_from_before_a_restart_are_compared_anew() {
 
         scheduler.step(
             Time(4),
-            Event::AttemptEnded {
-                host,
-                attempt,
-                outcome,
-                ran: s(1),
-            },
+            events::ended(host, attempt, outcome, s(1)),
             &mut effects,
         );
 
@@ -1151,12 +1097,7 @@ impl Court {
                     *self.failures.entry(attempt.task.index).or_default() += 1;
                     let outcome = Outcome::Exited(1);
                     let ran = Span::ZERO;
-                    self.send(Event::AttemptEnded {
-                        host: HostId(host),
-                        attempt,
-                        outcome,
-                        ran,
-                    });
+                    self.send(events::ended(HostId(host), attempt, outcome, ran));
                 }
             }
             Act::Leave(host) => self.send(Event::HostLeft { host: HostId(host) }),

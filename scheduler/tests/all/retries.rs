@@ -6,6 +6,7 @@ use common::{AttemptId, HostId, Span};
 use scheduler::effect::{EndReason, Settled, StartReason, Verdict};
 use scheduler::{Effect, Event};
 
+use crate::events;
 use crate::world::{World, ended, s, settled, starts, stopped, verdict};
 
 #[test]
@@ -132,10 +133,7 @@ fn returned_attempts_are_not_charged_and_requeued_first() {
     let attempt = w.attempt_on(host);
 
     w.send(Event::HostDrained { host });
-    let effects = w.send(Event::AttemptsReturned {
-        host,
-        attempts: vec![attempt],
-    });
+    let effects = w.send(events::returned(host, vec![attempt]));
     assert_eq!(ended(&effects), [(attempt, EndReason::Returned)]);
     assert_eq!(w.task_state(job, 1), TaskState::Waiting);
 

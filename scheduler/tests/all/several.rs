@@ -7,10 +7,11 @@ use common::view::JobState;
 use common::{AttemptId, HostId, JobId};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
+use scheduler::Effect;
 use scheduler::effect::EndReason;
-use scheduler::{Effect, Event};
 
 use super::world::{World, s};
+use crate::events;
 
 fn takes(cores: u32, memory_mib: u32) -> Needs {
     let takes = Demand {
@@ -36,10 +37,7 @@ fn joins(w: &mut World, id: u32, (cores, memory_mib): (u32, u32), frozen: u32) -
         capacity,
         ..Offers::default()
     };
-    w.send(Event::HostOffers {
-        host: HostId(id),
-        offers: Box::new(offers),
-    });
+    w.send(events::offered(HostId(id), offers));
     w.host(id).slots(cores).joins()
 }
 

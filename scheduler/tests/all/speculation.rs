@@ -9,6 +9,7 @@ use common::{HostId, IdSet, JobId, Span, TaskId};
 use scheduler::effect::{CancelReason, EndReason};
 use scheduler::{Effect, Event, Settings, Sharing};
 
+use crate::events;
 use crate::world::{World, ended, s, starts, stopped};
 
 pub(super) fn world() -> World {
@@ -293,10 +294,7 @@ fn a_requested_task_gets_room_behind_many_jobs_that_wait_for_another_host() {
             capacity,
             ..Offers::default()
         };
-        world.send(Event::HostOffers {
-            host: HostId(host),
-            offers: Box::new(offers),
-        });
+        world.send(events::offered(HostId(host), offers));
         world.host(host).joins()
     };
     let large = |world: &mut World| {
@@ -590,10 +588,7 @@ fn a_retried_dropped_task_can_be_dropped_again() {
 
     request(&mut world, job, [1]);
     world.send(Event::UnrequestedCancelled { job });
-    world.send(Event::JobRetried {
-        job,
-        tasks: IdSet::from_range(2, 4),
-    });
+    world.send(events::retried(job, IdSet::from_range(2, 4)));
     assert_eq!(world.task_state(job, 3), TaskState::Disclosed);
     world.ends(host, world.attempt_on(host), Outcome::Succeeded, s(1));
 

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use common::attempt::Outcome;
-use common::host::OwnerState;
-use common::{AttemptId, HostId, Incarnation, JobId, Span, Speed, Time};
+use common::{AttemptId, HostId, Incarnation, JobId, Span, Time};
 use scheduler::event::Bag;
 use scheduler::predict::Prediction;
 use scheduler::{Effect, Event, Scheduler, Settings};
 
+use crate::events;
 use crate::known::Chance;
 use crate::world::{s, steady_report};
 
@@ -48,23 +47,16 @@ impl Lab {
             foretold: [12, 60, 108].map(|done| (done, None)).to_vec(),
         };
         for host in (1..=HOSTS).map(HostId) {
-            lab.send(Event::HostJoined {
-                host,
-                slots: 1,
-                speed: Speed::REFERENCE,
-                status: OwnerState::Away.into(),
-                held: Vec::new(),
-            });
+            lab.send(events::joined(host, 1));
         }
         let rules = common::job::Rules {
             policy: policy.to_owned(),
             ..common::job::Rules::default()
         };
-        lab.send(Event::JobSubmitted {
-            job: lab.job,
-            bag: Box::new(Bag::new(common::IdSet::from_range(1, TASKS), rules)),
-            tested: None,
-        });
+        lab.send(events::submitted(
+            lab.job,
+            Bag::new(common::IdSet::from_range(1, TASKS), rules),
+        ));
         lab
     }
 
@@ -102,12 +94,7 @@ impl Lab {
                 beat = beat + s(BEAT_S);
             } else {
                 let (_, since) = self.running.remove(&attempt).expect("it runs");
-                self.send(Event::AttemptEnded {
-                    host,
-                    attempt,
-                    outcome: Outcome::Succeeded,
-                    ran: end.since(since),
-                });
+                self.send(events::succeeded(host, attempt, end.since(since)));
                 self.foretell();
             }
         }

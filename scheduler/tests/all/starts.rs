@@ -2,9 +2,9 @@
 
 use common::attempt::{Outcome, Phase};
 use common::{HostId, JobId};
-use scheduler::Event;
 
 use super::world::{World, s};
+use crate::events;
 
 /// A grid of one host that has seen tasks of a program take about 100 s.
 fn taught(w: &mut World) -> HostId {
@@ -115,10 +115,7 @@ fn no_job_of_a_long_line_is_predicted_to_start_before_those_ahead() {
         "600 tasks of 105 s on eight hosts: {last_s}"
     );
     for job in &line[..250] {
-        w.send(Event::JobCancelled {
-            job: *job,
-            tasks: None,
-        });
+        w.send(events::cancelled(*job, None));
     }
 
     w.pass(s(2));

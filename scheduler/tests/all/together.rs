@@ -16,6 +16,7 @@ use scheduler::{Effect, Event, Parting, Scheduler, Settings, Sharing};
 
 use super::office::{Office, begun, exactly};
 use super::world::{s, starts};
+use crate::events;
 
 /// A job of so much work, whose ranks help each other up to so many.
 fn known(least: u32, most: u32, work: u64, parallelism: f64) -> Ranks {
@@ -89,11 +90,7 @@ fn a_rank_that_ends_before_it_could_begin_is_not_taken_for_ready() {
         ranks: Some(exactly(2)),
         ..Bag::new(Ranks::tasks(2), rules)
     };
-    o.send(Event::JobSubmitted {
-        job,
-        bag: Box::new(bag),
-        tested: None,
-    });
+    o.send(events::submitted(job, bag));
 
     let hosts: Vec<HostId> = o.places(job).values().map(|(host, _)| *host).collect();
     o.moves(hosts[0], job, Phase::Ended);
@@ -242,11 +239,7 @@ fn starts_elsewhere_after(ran: Span, spare: bool) -> Option<u64> {
         frozen_for: Span::ZERO,
         progress: None,
     };
-    o.send(Event::HostHeard {
-        host: lost,
-        status: OwnerState::Away.into(),
-        held: vec![held],
-    });
+    o.send(events::heard(lost, OwnerState::Away.into(), vec![held]));
     let how = Parting::Silent;
     o.send(Event::HostDisconnected { host: lost, how });
     let passed = (1..880).find(|_| {
@@ -400,14 +393,8 @@ fn a_returned_rank_takes_another_host_or_waits_for_one() {
     let mut o = Office::of(2);
     let job = o.submit(exactly(2), "AVG");
     let (host, attempt) = o.places(job)[&0];
-    o.send(Event::OwnerChanged {
-        host,
-        owner: OwnerState::Present(YieldReason::InUse),
-    });
-    o.send(Event::AttemptsReturned {
-        host,
-        attempts: vec![attempt],
-    });
+    o.send(events::owner(host, OwnerState::Present(YieldReason::InUse)));
+    o.send(events::returned(host, vec![attempt]));
     assert_eq!(o.places(job).len(), 1);
 
     o.joins(3);
@@ -453,10 +440,7 @@ fn a_returned_rank_does_not_wait_for_a_host_that_its_owner_lends_to_another_job_
     let (mut o, job) = beside_another_job();
     let (rank, attempt) = rank_on(&o, job, 1);
     lends(&mut o, 1, Some(1));
-    o.send(Event::AttemptsReturned {
-        host: HostId(1),
-        attempts: vec![attempt],
-    });
+    o.send(events::returned(HostId(1), vec![attempt]));
     assert_eq!(o.places(job)[&rank].0, HostId(3));
 
     lends(&mut o, 1, Some(2));
@@ -474,10 +458,7 @@ fn a_returned_rank_does_not_wait_for_a_held_host_that_lends_less_since() {
 
     lends(&mut o, 1, Some(1));
     lends(&mut o, 2, None);
-    o.send(Event::AttemptsReturned {
-        host: HostId(2),
-        attempts: vec![attempt],
-    });
+    o.send(events::returned(HostId(2), vec![attempt]));
     assert_eq!(o.places(job)[&rank].0, HostId(3));
 }
 
@@ -486,17 +467,11 @@ fn cancelling_any_rank_cancels_the_job_and_frees_its_hosts() {
     let mut o = Office::of(2);
     let job = o.submit(exactly(2), "AVG");
     o.all_ready(job);
-    o.send(Event::JobCancelled {
-        job,
-        tasks: Some(IdSet::from_range(1, 1)),
-    });
+    o.send(events::cancelled(job, Some(IdSet::from_range(1, 1))));
     assert_eq!(o.settled[&job], JobState::Cancelled);
 
     let waiting = o.submit(exactly(3), "AVG");
-    o.send(Event::JobCancelled {
-        job: waiting,
-        tasks: None,
-    });
+    o.send(events::cancelled(waiting, None));
     assert_eq!(o.settled[&waiting], JobState::Cancelled);
 
     let bag = o.bag(2, |_| ());
@@ -516,12 +491,7 @@ fn the_next_gang_keeps_free_hosts_from_those_behind() {
 
     let (host, attempt) = o.places(first)[&1];
     o.pass(s(5));
-    o.send(Event::AttemptEnded {
-        host,
-        attempt,
-        outcome: Outcome::Succeeded,
-        ran: s(5),
-    });
+    o.send(events::succeeded(host, attempt, s(5)));
 
     assert!(
         o.places(job).is_empty() && o.places(behind).is_empty(),
@@ -529,12 +499,7 @@ fn the_next_gang_keeps_free_hosts_from_those_behind() {
     );
 
     let (host, attempt) = o.places(first)[&2];
-    o.send(Event::AttemptEnded {
-        host,
-        attempt,
-        outcome: Outcome::Succeeded,
-        ran: s(5),
-    });
+    o.send(events::succeeded(host, attempt, s(5)));
 
     assert_eq!((o.places(job).len(), o.places(behind).len()), (3, 0));
     o.all_succeed(job);
@@ -557,12 +522,7 @@ fn short_tasks_backfill_before_a_waiting_gang() {
     let teacher = o.bag(60, |rules| rules.policy = "FCFS".into());
     for _ in 0..58 {
         let (host, attempt) = *o.places(teacher).values().next().unwrap();
-        o.send(Event::AttemptEnded {
-            host,
-            attempt,
-            outcome: Outcome::Succeeded,
-            ran: s(1_000),
-        });
+        o.send(events::succeeded(host, attempt, s(1_000)));
     }
 
     assert_eq!(o.places(teacher).len(), 2);
@@ -678,13 +638,13 @@ fn a_later_gang_yields_the_last_hosts_that_suit_both_however_many_others_there_a
     let mut o = Office::new();
     for host in 1..=4 {
         let labels = ["gpu".parse().expect("a label")].into();
-        o.send(Event::HostOffers {
-            host: HostId(host),
-            offers: Box::new(Offers {
+        o.send(events::offered(
+            HostId(host),
+            Offers {
                 labels,
                 ..Offers::default()
-            }),
-        });
+            },
+        ));
         o.joins(host);
     }
     (5..=20).for_each(|host| drop(o.joins(host)));
@@ -730,12 +690,7 @@ fn a_job_holds_out_for_more_hosts_when_that_should_end_it_sooner() {
     let teacher = o.bag(63, |_| ());
     for _ in 0..60 {
         let (host, attempt) = *o.places(teacher).values().next().unwrap();
-        o.send(Event::AttemptEnded {
-            host,
-            attempt,
-            outcome: Outcome::Succeeded,
-            ran: s(10),
-        });
+        o.send(events::succeeded(host, attempt, s(10)));
     }
 
     assert_eq!(
@@ -766,12 +721,7 @@ fn a_job_holds_out_for_more_hosts_when_that_should_end_it_sooner() {
     o.pass(s(8));
 
     for (host, attempt) in o.places(teacher).into_values() {
-        o.send(Event::AttemptEnded {
-            host,
-            attempt,
-            outcome: Outcome::Succeeded,
-            ran: s(10),
-        });
+        o.send(events::succeeded(host, attempt, s(10)));
     }
 
     assert_eq!((o.formed[&job], o.places(job).len()), (4, 4));
@@ -888,12 +838,7 @@ fn ranks_have_limits_that_runs_on_as_many_hosts_teach_and_go_on_with_the_next() 
         o.all_ready(job);
         for (rank, (host, attempt)) in o.places(job) {
             let ran = s(seconds + u64::from(rank));
-            o.send(Event::AttemptEnded {
-                host,
-                attempt,
-                outcome: Outcome::Succeeded,
-                ran,
-            });
+            o.send(events::succeeded(host, attempt, ran));
         }
     }
 
@@ -914,11 +859,7 @@ fn ranks_have_limits_that_runs_on_as_many_hosts_teach_and_go_on_with_the_next() 
     o.jobs += 1;
 
     let job = JobId(o.jobs);
-    let first = limits(&o.send(Event::JobSubmitted {
-        job,
-        bag: Box::new(bag),
-        tested: None,
-    }));
+    let first = limits(&o.send(events::submitted(job, bag)));
     let limit = first[0].expect("a limit is learned");
     assert!(
         first.len() == 2 && (s(110)..s(300)).contains(&limit),
@@ -1002,17 +943,9 @@ fn happens(o: &mut Office, (kind, a, b): Op) {
             } else {
                 Outcome::Succeeded
             };
-            o.send(Event::AttemptEnded {
-                host,
-                attempt,
-                outcome,
-                ran: s(9),
-            });
+            o.send(events::ended(host, attempt, outcome, s(9)));
         }
-        (9, Some(attempt)) => drop(o.send(Event::AttemptsReturned {
-            host,
-            attempts: vec![attempt],
-        })),
+        (9, Some(attempt)) => drop(o.send(events::returned(host, vec![attempt]))),
         (10, _) => {
             o.send(Event::HostLeft { host });
             o.held.remove(&host);
@@ -1026,10 +959,7 @@ fn happens(o: &mut Office, (kind, a, b): Op) {
             };
             o.send(Event::OwnerChanged { host, owner });
         }
-        (12, _) => drop(o.send(Event::JobCancelled {
-            job: JobId(u32::from(a % 12)),
-            tasks: None,
-        })),
+        (12, _) => drop(o.send(events::cancelled(JobId(u32::from(a % 12)), None))),
         (13, _) => {
             o.pass(s(u64::from(b % 90)));
             o.beats_but(&[]);

@@ -1,6 +1,7 @@
 //! Explanations and predictions of jobs for whose results there may be too few owners.
 
 use super::*;
+use crate::events;
 
 #[test]
 fn a_quorum_beyond_the_number_of_owners_is_explained_as_such() {
@@ -82,10 +83,7 @@ fn a_job_whose_tasks_all_wait_for_another_owner_is_not_ahead_of_others() {
 
     let at = court.now + s(9);
     let before = court.scheduler.predict_finish(other, at);
-    court.send(Event::JobCancelled {
-        job: JOB,
-        tasks: None,
-    });
+    court.send(events::cancelled(JOB, None));
     let after = court.scheduler.predict_finish(other, at);
     assert!(before.is_some());
     assert_eq!(before, after, "it is predicted as if it were alone");
@@ -122,10 +120,10 @@ fn attempts_of_untried_tasks_for_which_there_are_no_owners_are_not_ahead_of_othe
 fn an_end_is_predicted_while_an_owner_who_is_there_may_leave_a_host_for_a_result() {
     let mut court = Court::estimated(1, false);
     court.hosts(2);
-    court.send(Event::OwnerChanged {
-        host: HostId(2),
-        owner: OwnerState::Present(YieldReason::InUse),
-    });
+    court.send(events::owner(
+        HostId(2),
+        OwnerState::Present(YieldReason::InUse),
+    ));
     let end = court.scheduler.predict_finish(JOB, court.now);
     assert!(end.is_some(), "the copy goes on once its owner leaves");
 }
