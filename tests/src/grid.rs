@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::gateway::Gateway;
+use crate::http::Http;
 use tempfile::TempDir;
 
 use crate::ports::free_addresses;
@@ -407,6 +408,16 @@ impl Grid {
             .json()
     }
 
+    /// All jobs as the user sees them, ended ones too.
+    ///
+    /// # Panics
+    /// If they are not listed.
+    #[track_caller]
+    pub fn jobs(&self) -> Vec<Value> {
+        let listed = self.json(["job", "list", "--all"]);
+        listed["jobs"].as_array().expect("a list of jobs").clone()
+    }
+
     /// One job as the user sees it.
     ///
     /// # Panics
@@ -540,6 +551,30 @@ impl Grid {
             (info["attempts"].as_array()?.last()?["state"] == "running").then_some(())
         };
         self.until("it runs", &["task", "info", task], running);
+    }
+
+    /// Waits until all hosts are there and compute nothing.
+    ///
+    /// # Panics
+    /// If they are not in time.
+    #[track_caller]
+    pub fn until_ready(&self) {
+        let ready = |list: &Value| {
+            let hosts = list["hosts"].as_array()?;
+            let all = hosts.iter().all(|host| host["state"] == "ready");
+            (all && !hosts.is_empty()).then_some(())
+        };
+        self.until("the hosts are ready", &["host", "list"], ready);
+    }
+
+    /// The numbers that the master serves at `/metrics`.
+    ///
+    /// # Panics
+    /// If it does not.
+    #[track_caller]
+    pub fn metrics(&self) -> String {
+        let served = Http::tcp(&self.http).get("/metrics").expect(200);
+        served.text().to_owned()
     }
 
     /// What the master and the workers have said.

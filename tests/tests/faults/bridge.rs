@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::BlobRef;
 use common::content::BlobHash;
 use serde_json::Value;
-use tests::{Grid, Http, Started, eventually};
+use tests::{Grid, Started, eventually};
 
 use super::worker;
 
@@ -230,9 +230,9 @@ fn a_bag_of_one_grid_is_computed_by_another_and_comes_back_byte_for_byte() {
     };
 
     let job = submit();
-    let printed = from.deskgrid(["job", "cat", &job, "stdout"]).expect_code(0);
-    assert_eq!(printed.stdout, "tree\n".repeat(6));
-    let sent = Http::tcp(from.http()).get("/metrics").text().to_owned();
+    let printed = from.text(["job", "cat", &job, "stdout"]);
+    assert_eq!(printed, "tree\n".repeat(6));
+    let sent = from.metrics();
     let line = sent
         .lines()
         .find_map(|line| line.strip_prefix("deskgrid_content_sent_bytes_total{by=\"master\"}"));

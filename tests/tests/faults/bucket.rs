@@ -54,6 +54,14 @@ pub(super) fn output(content: &[u8]) -> Vec<u8> {
     [b"X", &content[1..]].concat()
 }
 
+/// Fetches the outputs of a job in vain; returns what the user is told.
+#[track_caller]
+pub(super) fn fetch_fails(grid: &Grid, job: &str) -> String {
+    let failed = grid.deskgrid(["job", "fetch", job, "--into", "failed"]);
+    assert_ne!(failed.code, 0, "{failed:?}");
+    failed.stderr
+}
+
 /// Fetches the output of a job, wherever it lies below the directory.
 pub(super) fn fetched(grid: &Grid, job: &str, name: &str) -> Vec<u8> {
     let mut open = vec![grid.fetch(job, name)];
@@ -270,10 +278,7 @@ fn an_object_of_a_bucket_that_is_missing_or_damaged_is_found_and_can_be_sent_aga
 
     // What comes out is never the damaged one.
     forget_cache_of_running(&mut grid);
-    let into = grid.dir().join("damaged");
-    let into = into.to_str().expect("UTF-8");
-    let refused = grid.deskgrid(["job", "fetch", &job, "--into", into]);
-    assert_ne!(refused.code, 0, "{}", refused.stdout);
+    fetch_fails(&grid, &job);
 
     // The master, which was started anew, compares the bucket with what it has noted; then a submission
     // sends the input again.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use link::Purpose;
 use rustix::process::Signal;
-use tests::{Grid, Http, WorkerGateway, eventually, free_addresses};
+use tests::{Grid, WorkerGateway, eventually, free_addresses};
 
 use super::pair::Pair;
 use super::worker;
@@ -33,9 +33,8 @@ fn audit(grid: &Grid) -> String {
 
 /// A number of the master's at `/metrics`.
 fn number(grid: &Grid, name: &str) -> u64 {
-    let text = Http::tcp(grid.http()).get("/metrics");
-    let found = text
-        .text()
+    let found = grid
+        .metrics()
         .lines()
         .find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
     found.unwrap_or(0)
@@ -131,8 +130,8 @@ fn tasks_behind_a_gateway_end_with_the_right_results_and_join_and_upload_through
     assert_eq!(number(&grid, through), 1);
     grid.kill_worker("pc");
     eventually("the worker is not counted any more", LONG, || {
-        let text = Http::tcp(grid.http()).get("/metrics");
-        text.text().contains(&format!("{through} 0")).then_some(())
+        let none = format!("{through} 0");
+        grid.metrics().contains(&none).then_some(())
     });
 }
 
@@ -411,12 +410,9 @@ fn a_worker_that_stands_still_is_put_out_and_keeps_no_other_waiting() {
 
 #[test]
 fn a_takeover_by_the_other_master_is_the_gateways_business_and_its_workers_stay_connected() {
-    let Some(mut pair) = Pair::prepared() else {
+    let Some(mut pair) = Pair::with_first() else {
         return;
     };
-    pair.launch(0);
-    pair.until_active(0);
-    pair.copy_keys();
     pair.launch(1);
     pair.until_standing(1);
     let both = pair.both();
@@ -433,7 +429,7 @@ fn a_takeover_by_the_other_master_is_the_gateways_business_and_its_workers_stay_
 
     let (_gateway, address) = pair.gateway("gw1");
     let _worker = pair.worker("pc", &address);
-    pair.until_worker_is_back();
+    pair.until_worker_is_there();
 
     let (job, file) = pair.submit(12, 1.0);
     eventually("some have run", LONG, || file.exists().then_some(()));

@@ -153,18 +153,17 @@ impl Ledger {
     /// Looks whether everything that was promised so far is there. The master must be up.
     #[track_caller]
     pub(crate) fn check(&mut self, grid: &Grid) {
-        let listed = grid.json(["job", "list", "--all"]);
-        let jobs = listed["jobs"].as_array().expect("a list");
+        let jobs = grid.jobs();
         assert!(
             jobs.len() <= self.bags.len(),
-            "more jobs than submissions: {listed}"
+            "more jobs than submissions: {jobs:?}"
         );
 
         for bag in &mut self.bags {
             let Some(number) = bag.job else { continue };
             let job = jobs.iter().find(|job| job["job"] == number);
             let job = job
-                .unwrap_or_else(|| panic!("the acknowledged job {number} is not there: {listed}"));
+                .unwrap_or_else(|| panic!("the acknowledged job {number} is not there: {jobs:?}"));
             assert_eq!(job["tasks"]["total"], bag.tasks, "{job}");
             assert_eq!(
                 job["tasks"]["failed"], 0,
@@ -228,12 +227,8 @@ impl Ledger {
         }
 
         self.check(grid);
-        let listed = grid.json(["job", "list", "--all"]);
-        assert_eq!(
-            listed["jobs"].as_array().map(Vec::len),
-            Some(self.bags.len()),
-            "one job each: {listed}"
-        );
+        let jobs = grid.jobs();
+        assert_eq!(jobs.len(), self.bags.len(), "one job each: {jobs:?}");
         for bag in &self.bags {
             check_results(grid, bag);
         }

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use tests::{Grid, eventually};
 
-use super::bucket::{LONG, bytes, fetched, forget_cache_of_running, grid, output, submit};
+use super::bucket::{
+    LONG, bytes, fetch_fails, fetched, forget_cache_of_running, grid, output, submit,
+};
 use super::front::Front;
 use super::storage::Storage;
 use super::worker;
@@ -86,14 +88,8 @@ fn while_a_bucket_has_lost_its_mark_nothing_in_it_is_swept_or_given_up() {
         &grid,
         "content is not swept: its place has not the mark of this grid",
     );
-    let into = grid.dir().join("not-now");
-    let into = into.to_str().expect("UTF-8");
-    let not_now = grid.deskgrid(["job", "fetch", &job, "--into", into]);
-    assert_ne!(not_now.code, 0, "{not_now:?}");
-    assert!(
-        not_now.stderr.contains("cannot be had or kept now"),
-        "{not_now:?}"
-    );
+    let told = fetch_fails(&grid, &job);
+    assert!(told.contains("cannot be had or kept now"), "{told}");
     until_said(&grid, "its content counts as away");
     assert_eq!(storage.objects_of(&done_with).len(), 1);
 
@@ -132,11 +128,8 @@ fn while_a_bucket_is_gone_results_wait_and_it_goes_on_when_it_is_back() {
     let plain = grid.submit(["--", "echo", "no file"]);
     grid.wait(&plain);
     held.expect_waits(&grid);
-    let into = grid.dir().join("gone");
-    let into = into.to_str().expect("UTF-8");
-    let gone = grid.deskgrid(["job", "fetch", &job, "--into", into]);
-    assert_ne!(gone.code, 0, "{gone:?}");
-    assert!(gone.stderr.contains("there is no such bucket"), "{gone:?}");
+    let told = fetch_fails(&grid, &job);
+    assert!(told.contains("there is no such bucket"), "{told}");
 
     storage.restore_bucket(&had);
     held.expect_whole(&grid);
@@ -203,11 +196,8 @@ fn a_bucket_that_lies_is_found_out_when_content_is_asked_for_and_the_job_is_name
 
     storage.set(Front::Open);
     forget_cache_of_running(&mut grid);
-    let into = grid.dir().join("lost");
-    let into = into.to_str().expect("UTF-8");
-    let lost = grid.deskgrid(["job", "fetch", &held.job, "--into", into]);
-    assert_ne!(lost.code, 0, "{lost:?}");
-    assert!(lost.stderr.contains("try:"), "{lost:?}");
+    let told = fetch_fails(&grid, &held.job);
+    assert!(told.contains("try:"), "{told}");
     let told = grid.admin(["master", "check"]).expect_code(1).stdout;
     assert!(told.contains(&format!("of job {}", held.job)), "{told}");
 

@@ -39,12 +39,9 @@ fn measured(what: &str, mut times: Vec<Duration>) {
 
 #[test]
 fn a_copy_of_a_database_that_was_given_up_is_refused_in_a_directory_without_its_mark() {
-    let Some(mut pair) = Pair::prepared() else {
+    let Some(mut pair) = Pair::with_first() else {
         return;
     };
-    pair.launch(0);
-    pair.until_active(0);
-    pair.copy_keys();
     pair.process(0).terminate();
     eventually("it ends in order", LONG, || pair.process(0).ended());
 
@@ -231,7 +228,6 @@ fn a_master_that_hands_over_says_within_which_time_workers_are_to_come_back() {
         return;
     };
     tell_admin_of_both(&pair);
-    pair.until_worker_is_back();
     let identity = Identity::load(&pair.state("user").join("client")).expect("an identity");
 
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
@@ -387,12 +383,9 @@ fn a_master_that_stands_by_names_the_active_one_under_its_own_name_only() {
 
 #[test]
 fn a_standby_that_loses_its_database_says_so_and_does_not_take_over() {
-    let Some(mut pair) = Pair::prepared() else {
+    let Some(mut pair) = Pair::with_first() else {
         return;
     };
-    pair.launch(0);
-    pair.until_active(0);
-    pair.copy_keys();
     let way = Way::to(&pair.server.url);
     pair.masters[1].store = way.url();
     pair.launch(1);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use tests::{Grid, eventually};
+use tests::{Grid, Started, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Where `time` is moved by so many seconds for whatever is started with this in front of it.
@@ -79,6 +79,19 @@ fn refused_start(grid: &Grid, more: &[&str]) -> String {
     assert!(ended.stderr.contains("try:"), "{}", ended.stderr);
 
     ended.stderr
+}
+
+/// A master that an admin has start all the same, by this flag.
+fn accepting(grid: &Grid, flag: &str) -> Started {
+    let words = ["master", "start", "--listen", grid.listen()];
+    let words = words.into_iter().chain(["--http", "none", flag]);
+    grid.background_as("admin", words)
+}
+
+/// Ends such a master in order.
+fn end(mut master: Started) {
+    master.terminate();
+    eventually("the master ends", PATIENCE, || master.ended());
 }
 
 fn is_back(grid: &Grid, worker: &str) {
@@ -192,22 +205,9 @@ fn a_worker_outlives_a_master_that_knows_nobody_and_a_revocation_that_is_taken_b
         .expect_code(1);
 
     // An admin takes it as it is, once.
-    let mut accepting = grid.background_as(
-        "admin",
-        [
-            "master",
-            "start",
-            "--listen",
-            grid.listen(),
-            "--http",
-            "none",
-            "--accept-store",
-        ],
-    );
-
+    let accepting = accepting(&grid, "--accept-store");
     is_back(&grid, "w1");
-    accepting.terminate();
-    eventually("the master ends", PATIENCE, || accepting.ended());
+    end(accepting);
     grid.start_master();
     is_back(&grid, "w1");
     assert_eq!(grid.running("w1").ended(), None, "it is the same process");
@@ -297,19 +297,7 @@ fn a_changed_digit_of_a_stored_output_is_an_error_and_never_shown() {
     );
 
     // An admin goes on with it all the same.
-    let mut accepting = grid.background_as(
-        "admin",
-        [
-            "master",
-            "start",
-            "--listen",
-            grid.listen(),
-            "--http",
-            "none",
-            "--accept-store",
-        ],
-    );
-
+    let accepting = accepting(&grid, "--accept-store");
     is_back(&grid, "w1");
     let damaged = grid
         .deskgrid(["job", "cat", &job, "stdout", "7"])
@@ -326,8 +314,7 @@ fn a_changed_digit_of_a_stored_output_is_an_error_and_never_shown() {
         .deskgrid(["job", "cat", &job, "stdout", "8"])
         .expect_code(0);
     assert!(whole.stdout.contains("the result is 8"), "{whole:?}");
-    accepting.terminate();
-    eventually("the master ends", PATIENCE, || accepting.ended());
+    end(accepting);
 }
 
 #[test]
@@ -370,23 +357,10 @@ fn a_master_once_started_in_the_future_locks_nobody_out() {
     stop(&mut grid);
     assert!(refused_start(&grid, &[]).contains("40 days behind"));
 
-    let mut accepting = grid.background_as(
-        "admin",
-        [
-            "master",
-            "start",
-            "--listen",
-            grid.listen(),
-            "--http",
-            "none",
-            "--accept-clock",
-        ],
-    );
-
+    let accepting = accepting(&grid, "--accept-clock");
     is_back(&grid, "w1");
     grid.admin(["token", "list"]).expect_code(0);
-    accepting.terminate();
-    eventually("the master ends", PATIENCE, || accepting.ended());
+    end(accepting);
     grid.start_master();
     is_back(&grid, "w1");
     grid.admin(["token", "list"]).expect_code(0);

@@ -23,19 +23,10 @@ fn asked<'a>(deadline: &'a str, array: &'a str, more: &[&'a str]) -> Vec<&'a str
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "one story")]
 fn a_bag_that_cannot_be_done_in_time_is_refused_with_an_offer_that_is_accepted_and_kept() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(1).start();
-    grid.until("the host is ready", &["host", "list"], |hosts| {
-        (hosts["hosts"][0]["state"] == "ready").then_some(())
-    });
-
-    let jobs = |grid: &Grid| {
-        grid.json(["job", "list", "--all"])["jobs"]
-            .as_array()
-            .map_or(0, Vec::len)
-    };
+    grid.until_ready();
 
     let refused = asked("1s", "1-10", &["--noop", "--output", "json"]);
     let answer: Value = serde_json::from_str(&grid.deskgrid(refused).expect_code(5).stdout)
@@ -89,7 +80,7 @@ fn a_bag_that_cannot_be_done_in_time_is_refused_with_an_offer_that_is_accepted_a
         (&Value::Bool(true), &Value::Null),
         "{dry}"
     );
-    assert_eq!(jobs(&grid), 0, "asking enters nothing");
+    assert!(grid.jobs().is_empty(), "asking enters nothing");
 
     let deadline = format!("{earliest_s}s");
     let taken = grid.json(asked(&deadline, "1-10", &["--noop", "--wait"]));
@@ -157,9 +148,7 @@ fn a_bag_that_cannot_be_done_in_time_is_refused_with_an_offer_that_is_accepted_a
 fn a_date_without_an_offset_is_utc_and_the_answer_says_which_moment_it_is() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(1).config("speed = 1.0\n").start();
-    grid.until("the host is ready", &["host", "list"], |hosts| {
-        (hosts["hosts"][0]["state"] == "ready").then_some(())
-    });
+    grid.until_ready();
     let noop = ["--noop", "--dry-run"];
     let answer = grid.json(asked("30d", "1-10", &noop));
     let month = answer["deadline"].as_str().expect("a date");
@@ -183,9 +172,7 @@ fn a_date_without_an_offset_is_utc_and_the_answer_says_which_moment_it_is() {
 fn an_overrunning_task_is_evicted_once_a_waiting_promise_would_be_broken() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(1).config("speed = 1.0\n").start();
-    grid.until("the host is ready", &["host", "list"], |hosts| {
-        (hosts["hosts"][0]["state"] == "ready").then_some(())
-    });
+    grid.until_ready();
 
     let sleep = long_sleep();
     let policy = ["--policy", "PROMISE:policing=hard:inflated=no"];
@@ -227,9 +214,7 @@ fn a_task_beyond_its_estimate_is_evicted_and_still_meets_its_deadline() {
     let mut grid = Grid::start();
     // On a much faster PC the first task is expected to end in time for the second one, and on a slower one it is not late yet.
     grid.worker("h1").slots(1).config("speed = 1.7\n").start();
-    grid.until("the host is ready", &["host", "list"], |hosts| {
-        (hosts["hosts"][0]["state"] == "ready").then_some(())
-    });
+    grid.until_ready();
 
     // What is known of the program: it took much longer than was estimated.
     grid.submit(["--estimate", "1s", "--wait", "--", "sh", "-c", "sleep 6"]);
@@ -337,9 +322,7 @@ fn a_task_beyond_its_estimate_is_evicted_and_still_meets_its_deadline() {
 fn a_long_task_of_a_new_user_is_on_probation_and_starts_first() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(1).start();
-    grid.until("the host is ready", &["host", "list"], |hosts| {
-        (hosts["hosts"][0]["state"] == "ready").then_some(())
-    });
+    grid.until_ready();
 
     let items = r#"[{"n": 1, "estimate": 1}, {"n": 2, "estimate": "3h"}, {"n": 3, "estimate": 2}, {"n": 4, "estimate": 2}]"#;
     let path = grid.file("items.json", items).display().to_string();
@@ -387,9 +370,7 @@ fn a_long_task_of_a_new_user_is_on_probation_and_starts_first() {
 fn a_date_is_the_same_submission_whenever_it_comes_and_the_answer_repeats_the_promise() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(1).start();
-    grid.until("the host is ready", &["host", "list"], |hosts| {
-        (hosts["hosts"][0]["state"] == "ready").then_some(())
-    });
+    grid.until_ready();
 
     let date = "2090-03-01T09:30:00.000000Z";
     let words = [
@@ -462,9 +443,7 @@ fn a_deadline_that_nobody_could_promise_is_refused_with_the_reason() {
         "{why}"
     );
     grid.worker("h1").slots(1).start();
-    grid.until("the host is ready", &["host", "list"], |hosts| {
-        (hosts["hosts"][0]["state"] == "ready").then_some(())
-    });
+    grid.until_ready();
 
     let why = told(&grid, &["--deadline", "1h"], 5);
     assert!(

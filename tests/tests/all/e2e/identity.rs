@@ -1,13 +1,12 @@
 //! Who may do what, and what the master shows to anyone.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use tests::{Grid, eventually};
+use tests::{Grid, Http, eventually};
 
 fn copy_dir(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("a directory can be made");
@@ -18,18 +17,6 @@ fn copy_dir(from: &Path, to: &Path) {
     {
         fs::copy(entry.path(), to.join(entry.file_name())).expect("copies");
     }
-}
-
-pub(super) fn http_get(address: &str, path: &str) -> String {
-    let mut stream = TcpStream::connect(address).expect("the master serves HTTP");
-    write!(
-        stream,
-        "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-    )
-    .expect("writes");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("reads");
-    answer
 }
 
 #[test]
@@ -61,12 +48,7 @@ fn a_workers_certificate_cannot_submit_and_a_clients_cannot_work() {
         Some(1)
     );
 
-    assert_eq!(
-        grid.json(["job", "list", "--all"])["jobs"]
-            .as_array()
-            .map(Vec::len),
-        Some(0)
-    );
+    assert!(grid.jobs().is_empty());
 }
 
 #[test]
@@ -308,14 +290,9 @@ fn health_and_metrics_answer_over_http() {
     let grid = Grid::with_worker();
     grid.submit(["--array", "1-3", "--wait", "--", "true"]);
 
-    let health = http_get(grid.http(), "/healthz");
-    assert!(health.starts_with("HTTP/1.1 200"), "{health}");
-
-    let metrics = http_get(grid.http(), "/metrics");
-    assert!(
-        metrics.starts_with("HTTP/1.1 200") && metrics.contains("deskgrid_"),
-        "{metrics}"
-    );
+    Http::tcp(grid.http()).get("/healthz").expect(200);
+    let metrics = grid.metrics();
+    assert!(metrics.contains("deskgrid_"), "{metrics}");
     assert!(
         metrics
             .lines()

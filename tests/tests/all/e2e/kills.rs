@@ -4,17 +4,7 @@ use std::time::Duration;
 
 use tests::Grid;
 
-use super::{all_gone, long_sleep, running};
-
-/// A bag of short tasks of which each prints its number.
-const COUNT: [&str; 6] = [
-    "--array",
-    "1-60",
-    "--",
-    "sh",
-    "-c",
-    "sleep 0.1; echo $DESKGRID_TASK_ID",
-];
+use super::{COUNT, all_gone, expect_all_counted, long_sleep, running, ten_are_finished};
 
 #[test]
 fn no_acknowledged_work_is_lost_when_the_master_is_killed_in_a_bag() {
@@ -24,8 +14,7 @@ fn no_acknowledged_work_is_lost_when_the_master_is_killed_in_a_bag() {
 
     let bag = grid.submit(COUNT);
     let waiting = grid.background(["job", "wait", &bag]);
-    let some_done = |j: &serde_json::Value| j["tasks"]["finished"].as_u64().filter(|n| *n >= 10);
-    let before = grid.until("ten tasks are finished", &["job", "info", &bag], some_done);
+    let before = ten_are_finished(&grid, &bag);
 
     grid.kill_master();
     grid.start_master();
@@ -41,17 +30,7 @@ fn no_acknowledged_work_is_lost_when_the_master_is_killed_in_a_bag() {
         (&"finished".into(), &60.into())
     );
 
-    let text = grid.text(["job", "cat", &bag, "stdout"]);
-    let mut numbers: Vec<u32> = text
-        .lines()
-        .map(|l| l.trim().parse().expect("a number"))
-        .collect();
-    numbers.sort_unstable();
-    assert_eq!(
-        numbers,
-        (1..=60).collect::<Vec<_>>(),
-        "each result is there exactly once"
-    );
+    expect_all_counted(&grid, &bag);
 }
 
 #[test]

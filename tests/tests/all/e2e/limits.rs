@@ -17,9 +17,7 @@ fn a_bag_with_a_deadline_runs_with_limits_that_earlier_runs_taught() {
     );
     let nap = ["--input", "nap.sh", "--", "sh", "nap.sh"];
     grid.worker("h1").slots(2).start();
-    grid.until("the host is ready", &["host", "list"], |hosts| {
-        (hosts["hosts"][0]["state"] == "ready").then_some(())
-    });
+    grid.until_ready();
 
     let bag = |deadline: bool, more: &[&str]| {
         let with = ["--deadline", "10m", "--timeout", "auto"];

@@ -9,8 +9,6 @@ use master::{METRICS, Metric};
 use serde_json::Value;
 use tests::Grid;
 
-use super::identity::http_get;
-
 fn repository() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
@@ -66,8 +64,7 @@ fn each_number_of_a_master_at_work_is_described() {
     grid.deskgrid(["job", "wait", &bad]).expect_code(3);
     let waits = grid.submit(["--needs", "mem=900G", "--", "true"]);
 
-    let answer = http_get(grid.http(), "/metrics");
-    let (_, served) = answer.split_once("\r\n\r\n").expect("a body");
+    let served = grid.metrics();
     let value = |series: &str| {
         let line = served.lines().find_map(|line| line.strip_prefix(series));
         let value = line.unwrap_or_else(|| panic!("no {series} in {served}"));

@@ -54,7 +54,7 @@ mod windows;
 use std::time::Duration;
 
 use serde_json::Value;
-use tests::{alive_with, eventually};
+use tests::{Grid, alive_with, eventually};
 
 /// A duration for `sleep` that no other process on this machine sleeps, so that it can be found by
 /// it.
@@ -81,6 +81,35 @@ fn running(mark: &str) {
         Duration::from_secs(30),
         || (!alive_with(mark).is_empty()).then_some(()),
     );
+}
+
+/// A bag of sixty short tasks of which each prints its number.
+const COUNT: [&str; 6] = [
+    "--array",
+    "1-60",
+    "--",
+    "sh",
+    "-c",
+    "sleep 0.1; echo $DESKGRID_TASK_ID",
+];
+
+/// Waits until ten tasks of such a bag are finished; returns how many are.
+#[track_caller]
+fn ten_are_finished(grid: &Grid, bag: &str) -> u64 {
+    let some = |job: &Value| job["tasks"]["finished"].as_u64().filter(|n| *n >= 10);
+    grid.until("ten tasks are finished", &["job", "info", bag], some)
+}
+
+/// Expects each result of such a bag to be there exactly once.
+#[track_caller]
+fn expect_all_counted(grid: &Grid, bag: &str) {
+    let text = grid.text(["job", "cat", bag, "stdout"]);
+    let mut numbers: Vec<u32> = text
+        .lines()
+        .map(|line| line.trim().parse().expect("a number"))
+        .collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (1..=60).collect::<Vec<_>>());
 }
 
 /// Returns a number of a JSON answer.

@@ -8,15 +8,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tests::{Grid, Started, eventually};
 
-/// A bag of short tasks of which each prints its number.
-const COUNT: [&str; 6] = [
-    "--array",
-    "1-60",
-    "--",
-    "sh",
-    "-c",
-    "sleep 0.1; echo $DESKGRID_TASK_ID",
-];
+use super::{COUNT, expect_all_counted, ten_are_finished};
 
 fn both_there(grid: &Grid) {
     let up = |hosts: &Value| {
@@ -37,8 +29,7 @@ fn a_backup_made_in_the_middle_of_a_bag_goes_on_on_another_machine() {
     let done = grid.submit(["--output-file", "out", "--wait", "--", "sh", "-c", script]);
     let token = grid.token("client");
     let bag = grid.submit(COUNT);
-    let some_done = |j: &Value| j["tasks"]["finished"].as_u64().filter(|n| *n >= 10);
-    grid.until("ten tasks are finished", &["job", "info", &bag], some_done);
+    ten_are_finished(&grid, &bag);
 
     let stray = grid.state("admin").join("master/notes: read me");
     fs::write(stray, "of a person").expect("writable");
@@ -73,17 +64,7 @@ fn a_backup_made_in_the_middle_of_a_bag_goes_on_on_another_machine() {
     both_there(&grid);
     grid.wait(&bag);
 
-    let text = grid.text(["job", "cat", &bag, "stdout"]);
-    let mut numbers: Vec<u32> = text
-        .lines()
-        .map(|l| l.trim().parse().expect("a number"))
-        .collect();
-    numbers.sort_unstable();
-    assert_eq!(
-        numbers,
-        (1..=60).collect::<Vec<_>>(),
-        "each result is there exactly once"
-    );
+    expect_all_counted(&grid, &bag);
 
     let into = grid.fetch(&done, "results");
     assert_eq!(

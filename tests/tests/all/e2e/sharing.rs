@@ -4,17 +4,21 @@
 use serde_json::Value;
 use tests::Grid;
 
-use super::identity::http_get;
-
 /// The bytes of the input: less than a part of a tree, more than the least that is shared.
 const BYTES: usize = 6_000_000;
 
 /// The bytes of inputs that were sent `by` the master or by hosts.
 pub(crate) fn sent(grid: &Grid, by: &str) -> u64 {
-    let metrics = http_get(grid.http(), "/metrics");
+    let metrics = grid.metrics();
     let name = format!("deskgrid_content_sent_bytes_total{{by=\"{by}\"}} ");
     let found = metrics.lines().find_map(|line| line.strip_prefix(&name));
     found.map_or(0, |number| number.parse().expect("a number"))
+}
+
+/// Expects that so many bytes of inputs were sent by the master, and so many by hosts.
+#[track_caller]
+fn expect_sent(grid: &Grid, master: u64, hosts: u64) {
+    assert_eq!((sent(grid, "master"), sent(grid, "hosts")), (master, hosts));
 }
 
 /// A file that no compression makes smaller, as an input called `in`.
@@ -29,12 +33,8 @@ fn read_on(grid: &Grid, hosts: &str, input: &str) {
     let read = ["--", "sh", "-c", "cat in | wc -c"];
     let job = grid.submit([&["--width", hosts, "--input", input][..], &read].concat());
     grid.wait(&job);
-    let count = grid.deskgrid(["job", "cat", &job, "stdout"]).expect_code(0);
-    assert!(
-        count.stdout.contains(&BYTES.to_string()),
-        "{}",
-        count.stdout
-    );
+    let count = grid.text(["job", "cat", &job, "stdout"]);
+    assert!(count.contains(&BYTES.to_string()), "{count}");
 }
 
 fn status(grid: &Grid, worker: &str) -> Value {
@@ -81,10 +81,7 @@ fn what_a_worker_has_from_before_it_passes_on_after_a_restart() {
     grid.worker("h2").start();
     read_on(&grid, "2", &input);
     let bytes = BYTES as u64;
-    assert_eq!(
-        (sent(&grid, "master"), sent(&grid, "hosts")),
-        (bytes, bytes)
-    );
+    expect_sent(&grid, bytes, bytes);
 }
 
 #[test]
@@ -96,24 +93,15 @@ fn an_owner_who_says_no_passes_nothing_on_and_still_gets_it_from_others() {
     grid.worker("no2").config("share_inputs = false\n").start();
     read_on(&grid, "2", &input);
     let bytes = BYTES as u64;
-    assert_eq!(
-        (sent(&grid, "master"), sent(&grid, "hosts")),
-        (2 * bytes, 0)
-    );
+    expect_sent(&grid, 2 * bytes, 0);
 
     // With the content comes a host that shares it.
     grid.worker("yes").start();
     read_on(&grid, "3", &input);
-    assert_eq!(
-        (sent(&grid, "master"), sent(&grid, "hosts")),
-        (3 * bytes, 0)
-    );
+    expect_sent(&grid, 3 * bytes, 0);
     grid.worker("no3").config("share_inputs = false\n").start();
     read_on(&grid, "4", &input);
-    assert_eq!(
-        (sent(&grid, "master"), sent(&grid, "hosts")),
-        (3 * bytes, bytes)
-    );
+    expect_sent(&grid, 3 * bytes, bytes);
     assert_eq!(status(&grid, "yes")["inputs_sent_bytes"], bytes);
     let told = status(&grid, "no1");
     let why = told["shares_inputs"].as_str().expect("a text");
@@ -130,10 +118,7 @@ fn while_tasks_may_not_run_nothing_is_passed_on() {
     grid.worker("h2").start();
     read_on(&grid, "1", &input);
     let bytes = BYTES as u64;
-    assert_eq!(
-        (sent(&grid, "master"), sent(&grid, "hosts")),
-        (2 * bytes, 0)
-    );
+    expect_sent(&grid, 2 * bytes, 0);
 
     let told = status(&grid, "h1");
     assert_eq!(told["shares_inputs"], "not now: tasks may not run");
@@ -150,10 +135,7 @@ fn an_admin_who_says_no_has_every_host_served_by_the_master() {
     let input = large(&grid, "input", BYTES);
     read_on(&grid, "3", &input);
     let bytes = BYTES as u64;
-    assert_eq!(
-        (sent(&grid, "master"), sent(&grid, "hosts")),
-        (3 * bytes, 0)
-    );
+    expect_sent(&grid, 3 * bytes, 0);
 }
 
 #[test]

@@ -126,13 +126,7 @@ fn a_request_takes_the_place_of_disclosed_work_and_the_rest_is_dropped() {
     });
     grid.deskgrid(["job", "cancel", &wanted, "--unrequested"])
         .expect_code(0);
-    grid.until("both hosts are free", &["host", "list"], |hosts| {
-        hosts["hosts"]
-            .as_array()?
-            .iter()
-            .all(|host| host["state"] == "ready")
-            .then_some(())
-    });
+    grid.until_ready();
 }
 
 #[test]
@@ -242,13 +236,7 @@ fn a_user_who_thinks_during_execution_waits_less_and_drops_the_rest() {
 
     let info = grid.job(&job);
     assert_eq!(info["state"], "finished", "{info}");
-    grid.until("both hosts are free", &["host", "list"], |hosts| {
-        hosts["hosts"]
-            .as_array()?
-            .iter()
-            .all(|host| host["state"] == "ready")
-            .then_some(())
-    });
+    grid.until_ready();
 }
 
 #[test]
@@ -518,9 +506,7 @@ fn unrequested_output_is_bounded_and_evicted_output_runs_again() {
 
     grid.kill_master();
     grid.start_master();
-    grid.until("the host is back", &["host", "list"], |hosts| {
-        (hosts["hosts"][0]["state"] == "ready").then_some(())
-    });
+    grid.until_ready();
     still(&grid);
 
     let told = grid.text(["request", &first, "--wait"]);

@@ -47,8 +47,7 @@ fn a_task_waits_where_hours_end_too_soon_for_it_and_starts_there_when_runs_say_t
     let config = dedicated.replace("[owner]\n", &format!("speed = 1.0\n[owner]\n{}\n", hours()));
     grid.worker("lent").config(&config).start();
 
-    let ready = |hosts: &serde_json::Value| (hosts["hosts"][0]["state"] == "ready").then_some(());
-    grid.until("the host is ready", &["host", "list"], ready);
+    grid.until_ready();
 
     let long = grid.submit(["--estimate", "2h", "--", "sh", "-c", "sleep 0.2"]);
     let told = grid.text(["job", "explain", &long]);
