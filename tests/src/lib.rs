@@ -4,6 +4,7 @@
 //! What is not here: any knowledge of how the rooms work inside. Tests see what a person at a
 //! terminal sees.
 
+mod bench;
 pub mod chaos;
 mod display;
 mod entry;
@@ -15,6 +16,7 @@ mod postgres;
 mod process;
 mod replica;
 
+pub use bench::{argument, spread};
 pub use display::Display;
 pub use entry::WorkerGateway;
 pub use gateway::Gateway;

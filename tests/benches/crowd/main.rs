@@ -25,15 +25,10 @@ use std::time::{Duration, Instant};
 use common::wire::client::{Reply, Request};
 use common::{IdSet, JobSpec, RequestId, TaskSet};
 use link::{Client, Identity};
-use tests::Grid;
+use tests::{Grid, argument};
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
-    let number = |name: &str, usual: u32| {
-        let at = args.iter().position(|arg| arg == name);
-        at.and_then(|at| args.get(at + 1)?.parse().ok())
-            .unwrap_or(usual)
-    };
     if args.iter().any(|arg| arg == "herd") {
         return herd::run(&args[args.iter().position(|arg| arg == "herd").unwrap_or(0) + 1..]);
     }
@@ -50,36 +45,36 @@ fn main() {
     ];
     let all = !parts.iter().any(|part| args.iter().any(|arg| arg == part));
     let wanted = |part: &str| all || args.iter().any(|arg| arg == part);
-    let workers = number("--workers", 10_000);
-    let processes = number("--processes", 4);
+    let workers: u32 = argument("--workers", 10_000);
+    let processes: u32 = argument("--processes", 4);
     if wanted("reconnect") {
         reconnect(workers, processes);
     }
     if wanted("takeover") {
         takeover::run(
             takeover::MasterChange::Kill,
-            number("--workers", 1_000),
+            argument("--workers", 1_000),
             processes,
         );
     }
     if wanted("hand-over") {
         takeover::run(
             takeover::MasterChange::HandOver,
-            number("--workers", 1_000),
+            argument("--workers", 1_000),
             processes,
         );
     }
     if wanted("gateways") {
-        gateways::run(workers, number("--gateways", 5));
+        gateways::run(workers, argument("--gateways", 5));
     }
     if wanted("flood") {
-        flood::run(number("--timed", 300));
+        flood::run(argument("--timed", 300));
     }
     if wanted("viewers") {
         viewers::run(workers, processes);
     }
     if wanted("followers") {
-        followers::run(number("--tasks", 100_000));
+        followers::run(argument("--tasks", 100_000));
     }
 }
 

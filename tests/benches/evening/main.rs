@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::Value;
-use tests::Grid;
+use tests::{Grid, argument};
 
 const WORKERS: usize = 3;
 /// The mean pause between two jobs.
@@ -31,15 +31,9 @@ struct RoundQuality {
 }
 
 fn main() {
-    let args: Vec<String> = std::env::args().collect();
-    let number = |name: &str, otherwise: f64| {
-        let at = args.iter().position(|arg| arg == name);
-        at.and_then(|at| args.get(at + 1)?.parse().ok())
-            .unwrap_or(otherwise)
-    };
-    let time = Duration::from_secs_f64(60.0 * number("--minutes", 7.0));
-    let rounds = number("--rounds", 3.0) as u64;
-    let seed = number("--seed", 1.0) as u64;
+    let time = Duration::from_secs_f64(60.0 * argument("--minutes", 7.0_f64));
+    let rounds: u64 = argument("--rounds", 3);
+    let seed: u64 = argument("--seed", 1);
     tests::build_release();
 
     println!(

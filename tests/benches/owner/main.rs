@@ -14,20 +14,13 @@ fn main() {
         return;
     }
 
-    let number = |name: &str, usual: u32| {
-        args.iter()
-            .position(|a| a == name)
-            .and_then(|at| args.get(at + 1)?.parse().ok())
-            .unwrap_or(usual)
-    };
-
     tests::build_release();
-    match number("--presses", 200) {
+    match tests::argument("--presses", 200) {
         0 => {}
         presses => press::measure(presses),
     }
 
-    match number("--rounds", 10) {
+    match tests::argument("--rounds", 10) {
         0 => {}
         rounds => loss::measure(rounds),
     }

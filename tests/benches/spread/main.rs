@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use line::Line;
 use rand::Rng;
-use tests::Grid;
+use tests::{Grid, argument, spread};
 
 /// The master's line, in bytes a second: 100 Mbit/s.
 const LINE: f64 = 12.5e6;
@@ -59,15 +59,9 @@ impl Office {
 }
 
 fn main() {
-    let args: Vec<String> = std::env::args().collect();
-    let number = |name: &str, otherwise: usize| {
-        let at = args.iter().position(|arg| arg == name);
-        at.and_then(|at| args.get(at + 1)?.parse().ok())
-            .unwrap_or(otherwise)
-    };
-    let mb = number("--mb", 200);
-    let files = number("--files", 6_003);
-    let rounds = number("--rounds", 3);
+    let mb: usize = argument("--mb", 200);
+    let files: usize = argument("--files", 6_003);
+    let rounds: usize = argument("--rounds", 3);
     tests::build_release();
 
     let with = Office::open("");
@@ -100,8 +94,8 @@ fn main() {
             }
             println!(
                 "| {input} | {to} | {} | {} |",
-                spread(&seconds),
-                spread(&copies)
+                spread(&seconds, 1),
+                spread(&copies, 1)
             );
         }
     }
@@ -126,18 +120,5 @@ fn random_tree(path: &Path, bytes: usize, files: usize) {
         let dir = path.join((n / 100).to_string());
         std::fs::create_dir_all(&dir).expect("a directory can be made");
         random_file(&dir.join(n.to_string()), bytes / files);
-    }
-}
-
-/// The middle one, with the smallest and the largest.
-fn spread(values: &[f64]) -> String {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    match sorted[..] {
-        [first, .., last] => {
-            let middle = sorted[sorted.len() / 2];
-            format!("{middle:.1} ({first:.1}–{last:.1})")
-        }
-        _ => sorted.iter().map(|one| format!("{one:.1}")).collect(),
     }
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use rand::Rng;
-use tests::Grid;
+use tests::{Grid, argument, spread};
 
 const MB: f64 = 1e6;
 
@@ -36,13 +36,8 @@ fn main() {
     if others::is_end(&args) {
         return;
     }
-    let number = |name: &str, otherwise: usize| {
-        let at = args.iter().position(|arg| arg == name);
-        at.and_then(|at| args.get(at + 1)?.parse().ok())
-            .unwrap_or(otherwise)
-    };
-    let mb = number("--mb", 500);
-    let rounds = number("--rounds", 5);
+    let mb: usize = argument("--mb", 500);
+    let rounds: usize = argument("--rounds", 5);
 
     tests::build_release();
 
@@ -194,17 +189,4 @@ impl Row {
             .collect();
         format!("{} | {}", spread(&self.rates, 0), each.join(", "))
     }
-}
-
-/// The middle one, with the smallest and the largest.
-fn spread(values: &[f64], digits: usize) -> String {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let [first, .., last] = sorted[..] else {
-        return sorted
-            .first()
-            .map_or_else(String::new, |one| format!("{one:.digits$}"));
-    };
-    let middle = sorted[sorted.len() / 2];
-    format!("{middle:.digits$} ({first:.digits$}–{last:.digits$})")
 }
