@@ -406,11 +406,7 @@ fn asking_changes_nothing() {
         .bag();
 
     let before = format!("{:?}", world.scheduler);
-    let offer = world
-        .scheduler
-        .offer(&bag, world.now)
-        .expect("it fits")
-        .expect("it has a deadline");
+    let offer = world.offer(&bag);
     assert_eq!(offer.finish, world.now + s(10));
     assert_eq!(format!("{:?}", world.scheduler), before);
 }
@@ -658,14 +654,8 @@ fn a_task_takes_as_many_slots_as_results_of_it_are_wanted() {
         };
         let one = ask(&mut world, 1, 1);
         let three = ask(&mut world, 3, 2);
-        let finish_s = |world: &World, bag: &Bag| {
-            let offer = world
-                .scheduler
-                .offer(bag, world.now)
-                .expect("it is let in")
-                .expect("it has a deadline");
-            offer.finish.since(world.now).secs().round()
-        };
+        let finish_s =
+            |world: &World, bag: &Bag| world.offer(bag).finish.since(world.now).secs().round();
         assert_eq!(
             (finish_s(&world, &one), finish_s(&world, &three)),
             (10.0, 20.0),
@@ -781,11 +771,7 @@ fn the_age_of_a_running_attempt_survives_a_restart() {
         .estimates(&[5])
         .deadline(500)
         .bag();
-    let offer = world
-        .scheduler
-        .offer(&bag, world.now)
-        .expect("it is let in")
-        .expect("it has a deadline");
+    let offer = world.offer(&bag);
     assert_eq!(offer.finish.since(world.now), s(45));
 }
 
@@ -994,12 +980,7 @@ fn estimating_too_low_gains_nothing_once_it_is_known() {
             .deadline(100_000)
             .user(user)
             .bag();
-        let offer = world
-            .scheduler
-            .offer(&bag, world.now)
-            .expect("time enough")
-            .expect("it has a deadline");
-        let found_s = offer.finish.since(world.now).secs();
+        let found_s = world.offer(&bag).finish.since(world.now).secs();
         assert!(
             (found_s / promised_s - 1.0).abs() < 0.1,
             "{user}: {found_s}"
@@ -1018,11 +999,7 @@ fn a_bag_without_estimates_is_predicted_from_its_users_past_runs() {
         .deadline(60)
         .user("anna")
         .bag();
-    let offer = world
-        .scheduler
-        .offer(&bag, world.now)
-        .expect("it is known")
-        .expect("it has a deadline");
+    let offer = world.offer(&bag);
     assert_eq!(offer.finish, world.now + s(50));
 
     let other = world
@@ -1092,11 +1069,7 @@ fn owner_activity_inflates_the_predicted_finish() {
             .estimates(&[100; 4])
             .deadline(10_000)
             .bag();
-        let offer = world
-            .scheduler
-            .offer(&bag, world.now)
-            .expect("time enough")
-            .expect("it has a deadline");
+        let offer = world.offer(&bag);
         assert!((0.0..=1.0).contains(&offer.probability));
 
         offer.finish.since(world.now).secs()
@@ -1141,8 +1114,7 @@ fn a_promise_is_as_likely_as_its_users_estimates_are_good() {
     let promised = |world: &mut World, estimate, deadline| {
         let bag = world.job(1).estimates(&[estimate]).policy("PROMISE");
         let bag = bag.deadline(deadline).bag();
-        let offer = world.scheduler.offer(&bag, world.now).expect("time enough");
-        offer.expect("it has a deadline").probability
+        world.offer(&bag).probability
     };
     let unproven = [140, 200, 300].map(|deadline| promised(&mut world, 100, deadline));
     assert!(

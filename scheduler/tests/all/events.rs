@@ -1,11 +1,11 @@
-//! Events as tests send them, for every world that they speak to. What is usual is left out.
+//! Events as tests send them, for every world that they speak to, and what is in them. What is usual is left out.
 
 use common::attempt::{HeldAttempt, Outcome};
 use common::host::{OwnerState, Status};
 use common::needs::Offers;
 use common::{AttemptId, HostId, IdSet, JobId, Span, Speed};
 use scheduler::Event;
-use scheduler::event::{Bag, RestoredProgress};
+use scheduler::event::{Bag, RestoredProgress, Tried};
 
 /// A job that was not tested before.
 pub(crate) fn submitted(job: JobId, bag: Bag) -> Event {
@@ -78,5 +78,20 @@ pub(crate) fn ended(host: HostId, attempt: AttemptId, outcome: Outcome, ran: Spa
         attempt,
         outcome,
         ran,
+    }
+}
+
+/// A task of a restored job that has had so many attempts, of which nothing else is known.
+pub(crate) fn tried(task: u32, attempts: u32) -> Tried {
+    Tried {
+        task,
+        attempts,
+        failures: 0,
+        losses: 0,
+        live: Vec::new(),
+        lost: Vec::new(),
+        ended: Vec::new(),
+        outlived: Vec::new(),
+        policed: Span::ZERO,
     }
 }

@@ -138,8 +138,7 @@ fn a_deadline_is_promised_behind_tasks_whose_work_earlier_jobs_tell() {
         .estimate(s(20))
         .deadline(80)
         .bag();
-    let offer = w.scheduler.offer(&bag, w.now).expect("it is in time");
-    let finish = offer.expect("it has a deadline").finish;
+    let finish = w.offer(&bag).finish;
     assert_about(finish.since(w.now).secs(), 40.0);
 }
 
@@ -157,8 +156,7 @@ fn a_task_that_takes_a_little_longer_than_usual_is_expected_to_end_soon() {
         .estimate(s(20))
         .deadline(60)
         .bag();
-    let offer = w.scheduler.offer(&bag, w.now).expect("it is in time");
-    let finish = offer.expect("it has a deadline").finish;
+    let finish = w.offer(&bag).finish;
     assert_about(finish.since(w.now).secs(), 23.0);
 }
 

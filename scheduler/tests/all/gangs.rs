@@ -22,15 +22,8 @@ fn running_ranks_keep_their_hosts_over_a_restart() {
         incarnation: Incarnation(1),
     };
     let live = |index: u32| Tried {
-        task: index,
-        attempts: 1,
-        failures: 0,
-        losses: 0,
         live: vec![(attempt(index, 1), HostId(index + 1), true)],
-        lost: Vec::new(),
-        ended: Vec::new(),
-        outlived: Vec::new(),
-        policed: Span::ZERO,
+        ..events::tried(index, 1)
     };
 
     let rules = Rules {
@@ -98,15 +91,8 @@ fn after_a_restart_hosts_of_ranks_that_are_done_are_held_again() {
         incarnation: Incarnation(1),
     };
     let live = Tried {
-        task: 1,
-        attempts: 1,
-        failures: 0,
-        losses: 0,
         live: vec![(attempt, host, true)],
-        lost: Vec::new(),
-        ended: Vec::new(),
-        outlived: Vec::new(),
-        policed: Span::ZERO,
+        ..events::tried(1, 1)
     };
 
     let rules = Rules {

@@ -76,11 +76,7 @@ fn a_preempted_attempt_is_frozen_and_resumes_in_a_free_slot() {
     world.pass(s(100));
     world.moves(host, Phase::Running);
 
-    let third = world
-        .books(host)
-        .into_iter()
-        .find(|attempt| attempt.task.index == 3)
-        .expect("it runs");
+    let third = world.attempt_of(host, 3);
     let effects = world.ends(host, third, Outcome::Succeeded, s(100));
     assert_eq!(
         held(&effects).1,
@@ -128,11 +124,7 @@ fn a_frozen_attempt_is_not_charged_for_the_loss_of_its_host() {
     request(&mut world, job, [3]);
     world.moves(host, Phase::Held);
 
-    let third = world
-        .books(host)
-        .into_iter()
-        .find(|attempt| attempt.task.index == 3)
-        .expect("it runs");
+    let third = world.attempt_of(host, 3);
     let phase = |attempt| {
         if attempt == third {
             Phase::Running
@@ -167,11 +159,7 @@ fn a_frozen_attempt_resumes_on_a_draining_host() {
     request(&mut world, job, [3]);
     world.send(Event::HostDrained { host });
 
-    let third = world
-        .books(host)
-        .into_iter()
-        .find(|attempt| attempt.task.index == 3)
-        .expect("it runs");
+    let third = world.attempt_of(host, 3);
     let effects = world.ends(host, third, Outcome::Succeeded, s(100));
     assert_eq!(
         (held(&effects).1, begun(&effects)),
@@ -225,11 +213,7 @@ fn a_requested_frozen_task_resumes_before_waiting_tasks() {
     request(&mut world, job, [2]);
     request(&mut world, job, [1]);
 
-    let third = world
-        .books(host)
-        .into_iter()
-        .find(|attempt| attempt.task.index == 3)
-        .expect("it runs");
+    let third = world.attempt_of(host, 3);
     let effects = world.ends(host, third, Outcome::Succeeded, s(10));
     assert_eq!((held(&effects).1, begun(&effects)), (vec![first], vec![]));
 
@@ -351,11 +335,7 @@ fn an_idle_host_copies_a_requested_task_frozen_elsewhere() {
         .expect("it runs");
     assert_eq!(held(&world.succeeds(host, attempt)).1.len(), 1);
 
-    let copy = world
-        .books(other)
-        .into_iter()
-        .find(|attempt| attempt.task.index == 1)
-        .expect("it runs");
+    let copy = world.attempt_of(other, 1);
     let effects = world.succeeds(other, copy);
     assert_eq!(
         stopped(&effects).first().map(|(at, _)| *at),
@@ -394,15 +374,8 @@ fn a_preempted_attempt_only_delivers_its_result_after_a_restart() {
     };
     let host = HostId(1);
     let tried = scheduler::event::Tried {
-        task: 1,
-        attempts: 1,
-        failures: 0,
-        losses: 0,
-        live: Vec::new(),
-        lost: Vec::new(),
         ended: vec![(attempt, host)],
-        outlived: Vec::new(),
-        policed: common::Span::ZERO,
+        ..events::tried(1, 1)
     };
 
     let restored = || {
@@ -485,11 +458,7 @@ fn a_host_that_missed_an_order_is_told_again_when_it_is_back() {
     let first = world.attempt_on(host);
 
     request(&mut world, job, [3]);
-    let third = world
-        .books(host)
-        .into_iter()
-        .find(|attempt| attempt.task.index == 3)
-        .expect("it was started");
+    let third = world.attempt_of(host, 3);
     let (_, effects) = world
         .host(1)
         .holding(first, Phase::Running)
@@ -510,11 +479,7 @@ fn a_restarted_master_learns_of_frozen_attempts() {
     let first = world.attempt_on(host);
 
     request(&mut world, job, [3]);
-    let third = world
-        .books(host)
-        .into_iter()
-        .find(|attempt| attempt.task.index == 3)
-        .expect("it runs");
+    let third = world.attempt_of(host, 3);
     world.restart();
 
     let joining = world

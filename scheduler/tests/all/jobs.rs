@@ -294,15 +294,10 @@ fn restored(lost: bool) -> (World, AttemptId) {
         incarnation: Incarnation(0),
     };
     let tried = scheduler::event::Tried {
-        task: 1,
-        attempts: 1,
-        failures: 0,
         losses: u32::from(lost),
-        live: Vec::new(),
         lost: lost.then_some((attempt, host, true)).into_iter().collect(),
         ended: (!lost).then_some((attempt, host)).into_iter().collect(),
-        outlived: Vec::new(),
-        policed: Span::ZERO,
+        ..events::tried(1, 1)
     };
     let progress = Box::new(scheduler::event::RestoredProgress {
         tried: vec![tried],

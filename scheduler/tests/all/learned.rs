@@ -8,6 +8,7 @@ use scheduler::event::{RestoredProgress, Tried};
 use scheduler::reservation::Windows;
 use scheduler::{Effect, Event, LearnedLimits};
 
+use crate::events;
 use crate::world::{World, s, settled, starts};
 
 const LEARNED: &str = "PROMISE:inflated=no:limits=learned";
@@ -214,15 +215,8 @@ fn a_limit_that_was_reached_before_a_restart_is_not_tried_again() {
     let bag = world.job(1).policy(LEARNED).deadline(10_000).bag();
     let told = sequence(world.scheduler.limits_offered(&bag));
     let tried = Tried {
-        task: 1,
-        attempts: 1,
-        failures: 0,
-        losses: 0,
-        live: Vec::new(),
-        lost: Vec::new(),
-        ended: Vec::new(),
         outlived: vec![(host, told[0])],
-        policed: common::Span::ZERO,
+        ..events::tried(1, 1)
     };
     let progress = Box::new(RestoredProgress {
         tried: vec![tried],

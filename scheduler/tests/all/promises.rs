@@ -101,15 +101,9 @@ fn a_killed_task_is_expected_to_take_as_long_again_after_a_restart_too() {
     let draft = world.job(1).policy("CALENDAR-HARD").retries(1);
     let bag = draft.estimates(&[10]).deadline(500).bag();
     let tried = Tried {
-        task: 1,
-        attempts: 1,
         failures: 1,
-        losses: 0,
-        live: Vec::new(),
-        lost: Vec::new(),
-        ended: Vec::new(),
-        outlived: Vec::new(),
         policed: s(30),
+        ..events::tried(1, 1)
     };
     for (job, tried) in [(1, Vec::new()), (2, vec![tried])] {
         let progress = RestoredProgress {
@@ -637,8 +631,7 @@ fn a_task_on_a_busy_host_is_not_beyond_its_estimate_for_the_bags_behind_it() {
     // It has done 60 s of its 100, and goes on for 200 s.
     let bag = world.job(1).policy("PROMISE").estimates(&[10]);
     let bag = bag.deadline(20_000).bag();
-    let offer = world.scheduler.offer(&bag, world.now).expect("time enough");
-    let finish_s = offer.expect("a deadline").finish.since(world.now).secs();
+    let finish_s = world.offer(&bag).finish.since(world.now).secs();
     assert!((200.0..400.0).contains(&finish_s), "{finish_s}");
 }
 
@@ -682,15 +675,9 @@ fn a_task_with_several_attempts_should_be_done_with_the_first_of_them() {
         incarnation: Incarnation(0),
     };
     let tried = Tried {
-        task: 1,
-        attempts: 2,
-        failures: 0,
-        losses: 0,
         live: vec![(attempt(1), HostId(1), true), (attempt(2), HostId(2), true)],
-        lost: Vec::new(),
-        ended: Vec::new(),
-        outlived: Vec::new(),
         policed: s(0),
+        ..events::tried(1, 2)
     };
     let progress = RestoredProgress {
         tried: vec![tried],

@@ -708,15 +708,8 @@ fn a_task_from_before_a_restart_names_no_failure_that_was_none() {
         incarnation: Incarnation(1),
     });
     let tried = Tried {
-        task: 1,
-        attempts: result.number,
         failures: failed.number,
-        losses: 0,
-        live: Vec::new(),
-        lost: Vec::new(),
-        ended: Vec::new(),
-        outlived: Vec::new(),
-        policed: Span::ZERO,
+        ..events::tried(1, result.number)
     };
     let mut court = Court::new(1, 2, false);
     for settled in [IdSet::new(), IdSet::from_range(1, 1)] {
@@ -945,15 +938,10 @@ fn results_from_before_a_restart_are_compared_anew() {
         let lost = Vec::new();
         let outlived = Vec::new();
         Tried {
-            task,
-            attempts,
-            failures: 0,
-            losses: 0,
             live,
             lost,
-            ended: Vec::new(),
             outlived,
-            policed: common::Span::ZERO,
+            ..events::tried(task, attempts)
         }
     };
     let progress = RestoredProgress {

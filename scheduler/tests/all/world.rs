@@ -9,7 +9,7 @@ use common::job::Rules;
 use common::needs::{Needs, Offers};
 use common::view::{HostState, JobState, TaskState};
 use common::{After, AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
-use scheduler::effect::{EndReason, Settled, StartReason, Verdict};
+use scheduler::effect::{EndReason, Offer, Settled, StartReason, Verdict};
 use scheduler::event::{Bag, Terms};
 use scheduler::{Effect, Event, Parting, Scheduler, Settings};
 
@@ -114,6 +114,12 @@ impl World {
         }
     }
 
+    /// The promise that a bag with a deadline would be given.
+    pub(crate) fn offer(&self, bag: &Bag) -> Offer {
+        let offer = self.scheduler.offer(bag, self.now);
+        offer.expect("it is let in").expect("it has a deadline")
+    }
+
     pub(crate) fn job_state(&self, job: JobId) -> JobState {
         self.scheduler.job_state(job).expect("the job is there")
     }
@@ -151,6 +157,14 @@ impl World {
             [attempt] => attempt,
             ref other => panic!("{host} does not hold one attempt, but {other:?}"),
         }
+    }
+
+    /// The attempt of the task of this number on the host's books.
+    pub(crate) fn attempt_of(&self, host: HostId, index: u32) -> AttemptId {
+        let mut books = self.books(host).into_iter();
+        books
+            .find(|attempt| attempt.task.index == index)
+            .expect("it is there")
     }
 
     pub(crate) fn host_state(&self, host: HostId) -> HostState {
