@@ -95,30 +95,41 @@ fn no_policy_without_checkpoints_beats_the_optimum_on_generated_days() {
 }
 
 /// A grid of one trace, one start and one job.
-fn one_start(pieces: &[Piece], policies: &[&str]) -> (Vec<RunRow>, Vec<Summary>) {
-    let source = Recorded(trace(&[(1_500.0, pieces), (3_000.0, pieces)]));
+fn one_start<'a>(
+    source: &'a Recorded,
+    job: JobSize,
+    policies: &[&str],
+    start_s: f64,
+) -> PolicyGrid<'a> {
     let site = Site {
-        platform: "two".into(),
+        platform: "hosts".into(),
         model: String::new(),
-        source: &source,
+        source,
         knowledge: None,
     };
-    let grid = PolicyGrid {
+    PolicyGrid {
         sites: vec![site],
-        jobs: vec![JobSize {
-            tasks: 2,
-            work_s: 300.0,
-        }],
+        jobs: vec![job],
         contenders: policies.iter().map(|name| Contender::named(name)).collect(),
         days: vec![Day {
             day: 0,
-            starts_s: vec![100.0],
+            starts_s: vec![start_s],
         }],
         needs: None,
         foretell: false,
         seed: 1,
         threads: 1,
+    }
+}
+
+/// The runs of two tasks on two hosts whose course is this one.
+fn on_two(pieces: &[Piece], policies: &[&str]) -> (Vec<RunRow>, Vec<Summary>) {
+    let source = Recorded(trace(&[(1_500.0, pieces), (3_000.0, pieces)]));
+    let job = JobSize {
+        tasks: 2,
+        work_s: 300.0,
     };
+    let grid = one_start(&source, job, policies, 100.0);
     let rows = grid.rows().expect("policies that there are");
     let (_, summaries) = summarize(&grid, &rows);
 
@@ -127,7 +138,7 @@ fn one_start(pieces: &[Piece], policies: &[&str]) -> (Vec<RunRow>, Vec<Summary>)
 
 #[test]
 fn ratios_are_makespans_by_the_optimum() {
-    let (rows, summaries) = one_start(&always(), &["FCFS"]);
+    let (rows, summaries) = on_two(&always(), &["FCFS"]);
     // The slower host needs 340 s for one task; the faster one does both in 380 s.
     assert!(
         (rows[0].makespan_s.expect("done") - 340.0).abs() < 1e-6,
@@ -142,7 +153,7 @@ fn ratios_are_makespans_by_the_optimum() {
 
 #[test]
 fn an_impossible_run_is_an_unfinished_row() {
-    let (rows, summaries) = one_start(&[(0.0, 9_000.0, -1.0)], &["FCFS", "DESKGRID"]);
+    let (rows, summaries) = on_two(&[(0.0, 9_000.0, -1.0)], &["FCFS", "DESKGRID"]);
     for row in &rows {
         assert_eq!(
             (row.makespan_s, row.optimal_s, row.ratio()),
@@ -158,28 +169,7 @@ fn an_impossible_run_is_an_unfinished_row() {
 #[test]
 fn a_policy_that_is_not_there_is_named() {
     let source = Recorded(trace(&[(1_500.0, &always())]));
-    let site = Site {
-        platform: "one".into(),
-        model: String::new(),
-        source: &source,
-        knowledge: None,
-    };
-    let grid = PolicyGrid {
-        sites: vec![site],
-        jobs: vec![JobSize {
-            tasks: 1,
-            work_s: 60.0,
-        }],
-        contenders: vec![Contender::named("LOTTERY")],
-        days: vec![Day {
-            day: 0,
-            starts_s: vec![0.0],
-        }],
-        needs: None,
-        foretell: false,
-        seed: 1,
-        threads: 1,
-    };
+    let grid = one_start(&source, SMALL[0], &["LOTTERY"], 0.0);
     assert!(
         grid.rows()
             .expect_err("no such policy")
@@ -191,24 +181,7 @@ fn a_policy_that_is_not_there_is_named() {
 #[test]
 fn a_start_after_the_end_of_the_trace_has_no_time_left_and_no_ratio() {
     let source = Recorded(trace(&[(1_500.0, &[(0.0, 5_000.0, 1.0)])]));
-    let grid = PolicyGrid {
-        sites: vec![Site {
-            platform: "hosts".into(),
-            model: String::new(),
-            source: &source,
-            knowledge: None,
-        }],
-        jobs: vec![SMALL[0]],
-        contenders: vec![Contender::named("FCFS")],
-        days: vec![Day {
-            day: 0,
-            starts_s: vec![6_000.0],
-        }],
-        needs: None,
-        foretell: false,
-        seed: 1,
-        threads: 1,
-    };
+    let grid = one_start(&source, SMALL[0], &["FCFS"], 6_000.0);
     let rows = grid.rows().expect("a policy that there is");
     assert_eq!((rows[0].horizon_s, rows[0].makespan_s), (0.0, None));
     let (_, summaries) = summarize(&grid, &rows);
