@@ -1,5 +1,5 @@
 //! The parameters of answers: name and meaning of each, with its printer and its parser side by
-//! side. An answer lists its own; a policy has those of its answers.
+//! side. An answer that has some lists its own; a policy has those of its answers.
 
 /// The values that a parameter takes, for an error.
 pub(crate) type ExpectedValues = &'static str;
@@ -27,12 +27,10 @@ pub struct Parameter {
     pub meaning: &'static str,
 }
 
-/// An answer with parameters, or without.
+/// An answer with parameters.
 pub(crate) trait HasSettings: Sized + 'static {
-    /// Returns its parameters.
-    fn settings(&self) -> &'static [Setting<Self>] {
-        &[]
-    }
+    /// Returns those that it has as it is now.
+    fn settings(&self) -> &'static [Setting<Self>];
 }
 
 /// Any answer, as its policy sees it.

@@ -8,12 +8,9 @@
 //! does not know who may run them.
 
 use super::Answer;
-use crate::policy::setting::HasSettings;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ByCalendar;
-
-impl HasSettings for ByCalendar {}
 
 impl Answer for ByCalendar {
     fn describe(self) -> &'static str {

@@ -5,12 +5,9 @@ use common::HostId;
 
 use super::{Answer, PlacementView};
 use crate::policy::plan::JobPlan;
-use crate::policy::setting::HasSettings;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fcfs;
-
-impl HasSettings for Fcfs {}
 
 impl Answer for Fcfs {
     fn describe(self) -> &'static str {

@@ -15,7 +15,6 @@ use common::Speed;
 
 use super::{Answer, PlacementView};
 use crate::policy::plan::JobPlan;
-use crate::policy::setting::HasSettings;
 use crate::prediction::completion_law::CompletionLaw;
 use crate::prediction::experience::Curves;
 
@@ -27,8 +26,6 @@ pub(crate) fn expected_s(task_s: f64, restart_s: f64, law: &CompletionLaw, curve
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lookahead;
-
-impl HasSettings for Lookahead {}
 
 impl Answer for Lookahead {
     fn describe(self) -> &'static str {

@@ -4,7 +4,7 @@
 use common::{HostId, Span, Speed, Time};
 
 use crate::policy::plan::JobPlan;
-use crate::policy::setting::{HasSettings, Parametric};
+use crate::policy::setting::Parametric;
 use crate::prediction::experience::{Habit, TrackRecord};
 
 mod calendar;
@@ -107,7 +107,7 @@ pub(crate) struct HostPast {
 
 /// An answer on placement. What is not here is as of PRI-CR: every ready host is taken, one after
 /// the other.
-pub(crate) trait Answer: HasSettings + Copy {
+pub(crate) trait Answer: Copy {
     /// Returns what it does, for users.
     fn describe(self) -> &'static str;
 

@@ -2,12 +2,9 @@
 //! their clock rates". That is what [`Answer::propose`] does where an answer has none of its own.
 
 use super::Answer;
-use crate::policy::setting::HasSettings;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PriCr;
-
-impl HasSettings for PriCr {}
 
 impl Answer for PriCr {
     fn describe(self) -> &'static str {

@@ -10,12 +10,9 @@ use common::HostId;
 
 use super::{Answer, HostPast, PlacementView};
 use crate::policy::plan::JobPlan;
-use crate::policy::setting::HasSettings;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PriHistory;
-
-impl HasSettings for PriHistory {}
 
 impl Answer for PriHistory {
     fn describe(self) -> &'static str {

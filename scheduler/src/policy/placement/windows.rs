@@ -8,12 +8,9 @@
 //! user and program; where either is unknown, the next task in order starts.
 
 use super::Answer;
-use crate::policy::setting::HasSettings;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FillWindows;
-
-impl HasSettings for FillWindows {}
 
 impl Answer for FillWindows {
     fn describe(self) -> &'static str {

@@ -4,7 +4,7 @@
 use common::{Speed, Time};
 
 use crate::policy::plan::JobPlan;
-use crate::policy::setting::{ExpectedValues, HasSettings, Parametric, name_of, one_of};
+use crate::policy::setting::{ExpectedValues, Parametric, name_of, one_of};
 use crate::protocol::effect::CopyReason;
 
 mod dup;
@@ -72,7 +72,7 @@ impl Requeue {
 }
 
 /// An answer on replication. What is not here is as of an answer that copies nothing.
-pub(crate) trait Answer: HasSettings + Copy {
+pub(crate) trait Answer: Copy {
     /// Returns what it does, for users.
     fn describe(self) -> &'static str;
 

@@ -7,7 +7,6 @@
 //! their kind are copied by `faults::stragglers`.
 
 use super::Answer;
-use crate::policy::setting::HasSettings;
 use crate::protocol::effect::CopyReason;
 
 pub(super) fn propose(
@@ -19,8 +18,6 @@ pub(super) fn propose(
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rescue;
-
-impl HasSettings for Rescue {}
 
 impl Answer for Rescue {
     fn describe(self) -> &'static str {
