@@ -9,7 +9,7 @@ use common::needs::Needs;
 use common::{HostId, JobId, Ranks, Span, Time};
 
 use crate::forecast::starts::{FAR_S, HELD, LifetimeLaws, SlotLife, counts};
-use crate::policy::width::{Holdout, Soonest, Width, WidthChoice, WidthOption, WidthQuestion};
+use crate::policy::width::{Holdout, Width, WidthChoice, WidthOption, WidthQuestion};
 use crate::policy::{Policy, policy};
 use crate::prediction::estimates::{Estimator, UNPROVEN};
 use crate::prediction::malleable::{
@@ -319,11 +319,7 @@ impl Scheduler {
     fn weigh(&self, view: &GangView<'_>, machine: &MachineState<'_>, now: Time) -> WidthOffer {
         let (waits, (least, most)) = (PredictedWaits::of(machine), bounds(view, machine.hosts()));
         let scaling = view.gang.scaling.map(|scaling| self.paced(scaling));
-        let rule = if let Width::Soonest(rule) = view.policy.width {
-            rule
-        } else {
-            Soonest::PLAIN
-        };
+        let rule = view.policy.width.soonest();
         let ways = scaling.map_or_else(Vec::new, |scaling| {
             let question = self.question(view, &scaling, (least, most), now);
             rule.ways(&question, &|from, to| waits.likely_s(from, to))

@@ -111,12 +111,11 @@ impl Rank {
 
     /// Returns the least rank of this class.
     pub(crate) fn first_of((unpromised, disclosed, user): (bool, bool, u32)) -> Rank {
-        let priority = Reverse(i32::MAX);
         Rank {
             unpromised,
             disclosed,
             user,
-            priority,
+            priority: Reverse(i32::MAX),
             key: 0,
             arrival: 0,
             job: JobId(0),
@@ -124,18 +123,13 @@ impl Rank {
     }
 
     /// Returns the greatest rank of this class.
-    pub(crate) fn last_of((unpromised, disclosed, user): (bool, bool, u32)) -> Rank {
-        let priority = Reverse(i32::MIN);
-        let key = u64::MAX;
-        let arrival = u64::MAX;
+    pub(crate) fn last_of(class: (bool, bool, u32)) -> Rank {
         Rank {
-            unpromised,
-            disclosed,
-            user,
-            priority,
-            key,
-            arrival,
+            priority: Reverse(i32::MIN),
+            key: u64::MAX,
+            arrival: u64::MAX,
             job: JobId(u32::MAX),
+            ..Rank::first_of(class)
         }
     }
 
@@ -161,16 +155,12 @@ impl Ordering {
         promised: bool,
     ) -> Rank {
         let promised = promised && self == Ordering::Promised;
-        let priority = Reverse(if promised { 0 } else { priority });
         let user = if promised { 0 } else { user };
         Rank {
-            unpromised: !promised,
-            disclosed: false,
-            user,
-            priority,
-            key: 0,
+            priority: Reverse(if promised { 0 } else { priority }),
             arrival,
             job,
+            ..Rank::first_of((!promised, false, user))
         }
     }
 

@@ -9,6 +9,7 @@ use common::{AttemptId, Time};
 use serde::{Deserialize, Serialize};
 
 use super::setting::{name_of, number, one_of};
+use super::trust::mixed;
 
 /// The rule for killing attempts beyond their estimates. Its text form is the rule, followed by
 /// `:always` unless it applies only when needed: `hard`, `grace0.25:always`.
@@ -188,24 +189,15 @@ impl Policing {
     }
 }
 
-/// Returns a pseudorandom number between 0 and 1 that depends on these two only (the finaliser of
-/// SplitMix64).
+/// Returns a pseudorandom number between 0 and 1 that depends on these two only.
 fn uniform(attempt: AttemptId, now: Time) -> f64 {
-    let mut mixed = 0_u64;
     let parts = [
         u64::from(attempt.task.job.0),
         u64::from(attempt.task.index),
         u64::from(attempt.number),
         now.0,
     ];
-    for part in parts {
-        mixed = (mixed ^ part).wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
-    }
-
-    (mixed >> 11) as f64 / (1_u64 << 53) as f64
+    (mixed(0, parts) >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 #[cfg(test)]

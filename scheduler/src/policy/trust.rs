@@ -174,8 +174,7 @@ pub fn audited(seed: u64, attempt: AttemptId, valid: u32) -> bool {
     valid < TRUSTED_FROM || draw(seed, attempt).is_multiple_of(u64::from(valid))
 }
 
-/// Returns a pseudorandom number that depends on `seed` and the attempt (splitmix64 over its
-/// parts).
+/// Returns a pseudorandom number that depends on `seed` and the attempt.
 fn draw(seed: u64, attempt: AttemptId) -> u64 {
     let parts = [
         attempt.task.job.0,
@@ -183,9 +182,14 @@ fn draw(seed: u64, attempt: AttemptId) -> u64 {
         attempt.number,
         attempt.incarnation.0,
     ];
+    mixed(seed, parts.map(u64::from))
+}
+
+/// Returns a pseudorandom number that depends on all of these (SplitMix64 over the parts).
+pub(super) fn mixed(seed: u64, parts: [u64; 4]) -> u64 {
     parts
         .into_iter()
-        .fold(seed, |state, part| mix(state ^ u64::from(part)))
+        .fold(seed, |state, part| mix(state ^ part))
 }
 
 fn mix(state: u64) -> u64 {

@@ -85,7 +85,8 @@ impl HasSettings for Width {
 }
 
 impl Width {
-    fn soonest(&self) -> Soonest {
+    /// Returns the options of the search for the earliest completion; of another rule the plain ones.
+    pub(crate) fn soonest(&self) -> Soonest {
         match self {
             Width::Soonest(answer) => *answer,
             _ => Soonest::PLAIN,
@@ -258,6 +259,16 @@ impl WidthQuestion<'_> {
             run_s: self.job.run_s(hosts),
         }
     }
+
+    fn hold(&self, way: &WidthOption) -> Holdout {
+        Holdout {
+            hosts: way.hosts,
+            since_s: self.now_s,
+            expected_s: way.wait_s,
+            predicted_s: way.predicted_s,
+            until_s: self.now_s + way.wait_s.max(SOONEST_S),
+        }
+    }
 }
 
 impl Width {
@@ -320,26 +331,6 @@ fn patient(k: f64, asked: &WidthQuestion<'_>, hosts: u32) -> WidthChoice {
             predicted_s: patience_s,
             until_s: asked.now_s + patience_s,
         }),
-    }
-}
-
-impl WidthQuestion<'_> {
-    fn hold(&self, way: &WidthOption) -> Holdout {
-        let WidthOption {
-            hosts,
-            wait_s,
-            predicted_s,
-            ..
-        } = *way;
-
-        let until_s = self.now_s + wait_s.max(SOONEST_S);
-        Holdout {
-            hosts,
-            since_s: self.now_s,
-            expected_s: wait_s,
-            predicted_s,
-            until_s,
-        }
     }
 }
 
