@@ -36,24 +36,20 @@ impl CompletionLaw {
         let alive = curves
             .failure
             .survival_times(place.up_s, left_s, place.temper.failure);
-        if place.suspended {
-            return Self {
-                end_s: left_s,
-                alive,
-                undisturbed: 0.0,
-                suspended_s: Some(place.owner_s),
-            };
-        }
-
-        let undisturbed =
+        let undisturbed = if place.suspended {
+            0.0
+        } else {
+            let factor = place.temper.suspension;
             curves
                 .suspension
-                .survival_times(place.owner_s, left_s, place.temper.suspension);
+                .survival_times(place.owner_s, left_s, factor)
+        };
+
         Self {
             end_s: left_s,
             alive,
             undisturbed,
-            suspended_s: None,
+            suspended_s: place.suspended.then_some(place.owner_s),
         }
     }
 
@@ -95,10 +91,7 @@ impl CompletionLaw {
             return self.alive + gone;
         }
 
-        let (already_s, suspended) = match self.suspended_s {
-            None => (0.0, 1.0 - self.undisturbed),
-            Some(already_s) => (already_s, curves.resumption.alive(already_s).recip()),
-        };
+        let (already_s, suspended) = self.suspension(curves);
         let back_later = curves.resumption.alive(at_s - self.end_s + already_s);
         let uncopied = if copied { again } else { 1.0 };
         gone + self.alive * suspended * back_later * uncopied
@@ -107,13 +100,7 @@ impl CompletionLaw {
     /// Multiplies each of `values` by the probability that the attempt is not done at that time of
     /// `at_s`, in seconds from now.
     pub(crate) fn multiply_undone(&self, at_s: &[f64], values: &mut [f64], curves: &Curves) {
-        // An attempt that is suspended at `end_s` is still not done later with the probability of a
-        // suspension that lasts from `already_s` on, times `suspended`.
-        let (already_s, suspended) = match self.suspended_s {
-            None => (0.0, 1.0 - self.undisturbed),
-            Some(already_s) => (already_s, curves.resumption.alive(already_s).recip()),
-        };
-
+        let (already_s, suspended) = self.suspension(curves);
         let gone = 1.0 - self.alive;
         let here = self.alive * suspended;
         let late = at_s
@@ -122,6 +109,15 @@ impl CompletionLaw {
             .filter(|(at_s, _)| **at_s >= self.end_s);
         for (at_s, value) in late {
             *value *= gone + here * curves.resumption.alive(at_s - self.end_s + already_s);
+        }
+    }
+
+    /// Returns the age of its suspension at `end_s`, and a factor: if it is suspended then, it is still not
+    /// done later with the probability that suspensions last from that age on, times the factor.
+    fn suspension(&self, curves: &Curves) -> (f64, f64) {
+        match self.suspended_s {
+            None => (0.0, 1.0 - self.undisturbed),
+            Some(already_s) => (already_s, curves.resumption.alive(already_s).recip()),
         }
     }
 }

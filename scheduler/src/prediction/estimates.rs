@@ -16,6 +16,7 @@ use statrs::function::erf::erfc;
 use crate::collections::heard::{Grouped, Heard};
 use crate::prediction::lessons::FIRST_RUNS;
 use crate::prediction::pace::ObservedWork;
+use crate::prediction::predict::at_place;
 
 /// The number of finished tasks remembered of a source, and the number of sources.
 const REMEMBERED: usize = 512;
@@ -160,12 +161,9 @@ impl Estimates {
     /// Returns the probability that work of this source that should take `expected` by its estimates takes
     /// `allowed` at most.
     pub(crate) fn suffices(&self, of: &Estimator, expected: Span, allowed: Span) -> f64 {
-        let unproven = Usual::default();
-        let usual = self
-            .source(of)
-            .map_or(unproven, |source| source.usual(None));
+        let doubt = self.usual(of, None).doubt;
         let log = (allowed.secs().max(1e-3) / expected.secs().max(1e-3)).ln();
-        1.0 - 0.5 * erfc(log / (usual.doubt * std::f64::consts::SQRT_2))
+        1.0 - 0.5 * erfc(log / (doubt * std::f64::consts::SQRT_2))
     }
 
     /// Returns the quality of each source's estimates.
@@ -374,11 +372,7 @@ fn remove(sorted: &mut Vec<f32>, value: f32) {
 /// Returns the quantile of this part, interpolated; `None` without values.
 fn quantile(sorted: &[f32], part: f64) -> Option<f64> {
     let place = part * sorted.len().checked_sub(1)? as f64;
-    let low = place as usize;
-    let rest = place - place.floor();
-    let a = f64::from(sorted[low]);
-    let b = f64::from(sorted[(low + 1).min(sorted.len() - 1)]);
-    Some(a + rest * (b - a))
+    Some(at_place(sorted, place))
 }
 
 #[cfg(test)]

@@ -218,17 +218,23 @@ impl Prediction {
 pub(crate) fn spread(scores: &[f32]) -> (f64, f64) {
     let mut sorted: Vec<f32> = scores.iter().chain(&PRIOR_SCORES).copied().collect();
     sorted.sort_by(f32::total_cmp);
+    (next_quantile(&sorted, 0.1), next_quantile(&sorted, 0.9))
+}
 
-    // Quantiles for a sample of one more: the next one is equally likely to fall between any two.
-    let at = |part: f64| {
-        let place = (part * (sorted.len() + 1) as f64 - 1.0).clamp(0.0, (sorted.len() - 1) as f64);
-        let low = place as usize;
-        let rest = place - place.floor();
-        let a = f64::from(sorted[low]);
-        let b = f64::from(sorted[(low + 1).min(sorted.len() - 1)]);
-        a + rest * (b - a)
-    };
-    (at(0.1), at(0.9))
+/// Returns the quantile of this part for a sample of one more than these sorted values, at least one: the
+/// next one is equally likely to fall between any two.
+pub(crate) fn next_quantile(sorted: &[f32], part: f64) -> f64 {
+    let place = (part * (sorted.len() + 1) as f64 - 1.0).clamp(0.0, (sorted.len() - 1) as f64);
+    at_place(sorted, place)
+}
+
+/// Returns the value at this place of some sorted ones, interpolated between its neighbours.
+pub(crate) fn at_place(sorted: &[f32], place: f64) -> f64 {
+    let low = place as usize;
+    let rest = place - place.floor();
+    let a = f64::from(sorted[low]);
+    let b = f64::from(sorted[(low + 1).min(sorted.len() - 1)]);
+    a + rest * (b - a)
 }
 
 /// Scores at equal distances in probability, of a normal distribution of which 80 % lie between -1

@@ -13,12 +13,11 @@ mod sequence;
 mod windows;
 
 pub use adaptive::adaptive_time_optimal;
-pub use gain::{GapCandidate, ProcessorGap, Window, fill, fill_while, gain, gain_while};
+pub use gain::{GapCandidate, ProcessorGap, Window, fill, gain};
 pub use grid::RunTimeGrid;
 pub use law::{BadLaw, Family, NamedLaw, RunTimes};
 pub(crate) use learned::product_limit;
 pub use learned::{LearnedLaw, ObservedRun};
-pub use parse::LAWS;
 pub use sequence::{Sequence, cost_under, limit_after, time_optimal};
 pub use windows::{Outlook, Windows, hour_of_week};
 

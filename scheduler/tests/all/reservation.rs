@@ -4,8 +4,9 @@
 
 use proptest::prelude::*;
 use scheduler::reservation::{
-    GapCandidate, LearnedLaw, NamedLaw, ObservedRun, ProcessorGap, RunTimeGrid, RunTimes, Windows,
-    adaptive_time_optimal, fill, fill_while, gain, gain_while, hour_of_week, optimal, time_optimal,
+    GapCandidate, LearnedLaw, NamedLaw, ObservedRun, ProcessorGap, RunTimeGrid, RunTimes, Window,
+    Windows, adaptive_time_optimal, cost_under, fill, gain, hour_of_week, limit_after, optimal,
+    time_optimal,
 };
 use serde_json::Value;
 
@@ -167,6 +168,17 @@ fn runs_that_were_seen_give_the_known_limits() {
             near(*limit, known, case);
         }
     }
+}
+
+/// Returns the gain of a candidate in a window of random length of `processors` processors.
+fn gain_while(
+    open: &dyn Fn(f64) -> f64,
+    horizon: f64,
+    processors: f64,
+    candidate: &GapCandidate<'_, NamedLaw>,
+) -> f64 {
+    Window::new(open, horizon, candidate.law)
+        .gain(candidate.failed, candidate.processors / processors)
 }
 
 #[test]
@@ -480,7 +492,8 @@ fn a_few_runs_buy_most_of_the_optimum() {
                     .map(|_| ObservedRun::done(law.quantile(chance.unit())))
                     .collect();
                 let learned = LearnedLaw::expected(&runs).expect("there are runs");
-                best / time_optimal(&RunTimeGrid::of(&learned, 200)).cost_under(&law)
+                let found = time_optimal(&RunTimeGrid::of(&learned, 200));
+                best / cost_under(&found.limits, &law)
             };
             let mean = (0..trials).map(efficiency).sum::<f64>() / f64::from(trials);
             assert!(mean >= least, "{name} from {k} runs: {mean:.3}");
@@ -561,25 +574,21 @@ fn a_window_is_filled_according_to_its_usual_duration() {
     });
     let chosen = |hour: f64, age: f64| {
         let outlook = windows.outlook(MONDAY_S + DAY_S + hour * HOUR_S, age * HOUR_S);
-        fill_while(
-            &|more_s| outlook.open(more_s),
-            24.0 * HOUR_S,
-            1.0,
-            &candidates,
-        )
-        .map(|(at, _)| at)
+        let open = |more_s: f64| outlook.open(more_s);
+        let gain = |one: &GapCandidate<'_, NamedLaw>| gain_while(&open, 24.0 * HOUR_S, 1.0, one);
+        usize::from(gain(&candidates[1]) > gain(&candidates[0]))
     };
 
     // In the evening there is time for the long one, towards the morning only for the short one.
-    assert_eq!(chosen(-5.5, 0.5), Some(1));
-    assert_eq!(chosen(6.0, 12.0), Some(0));
+    assert_eq!(chosen(-5.5, 0.5), 1);
+    assert_eq!(chosen(6.0, 12.0), 0);
 
     // Who needs more than there is has no gain at all.
-    let wide = [GapCandidate {
+    let wide = GapCandidate {
         processors: 2.0,
         ..candidates[0]
-    }];
-    assert_eq!(fill_while(&|_| 1.0, HOUR_S, 1.0, &wide), None);
+    };
+    assert_eq!(gain_while(&|_| 1.0, HOUR_S, 1.0, &wide), 0.0);
 }
 
 #[test]
@@ -615,7 +624,7 @@ fn limits_double_beyond_the_learned_ones() {
     let last = *found.limits.last().expect("there is one");
     let known = found.limits.len() as u32;
     assert_eq!(
-        [known - 1, known, known + 2].map(|killed| found.limit(killed)),
+        [known - 1, known, known + 2].map(|killed| limit_after(&found.limits, killed)),
         [last, 2.0 * last, 8.0 * last]
     );
 }

@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
+use crate::prediction::predict::next_quantile;
+
 /// The part of its weight that each prediction loses with each later one.
 const FADING: f64 = 1e-3;
 /// The weight of the prior without a bias, in predictions.
@@ -152,22 +154,10 @@ impl Margin {
         let error = if errors.len() < FEWEST {
             UNKNOWN.0 + part * (UNKNOWN.1 - UNKNOWN.0)
         } else {
-            // The next error is equally likely to fall between any two.
-            let place =
-                (part * (errors.len() + 1) as f64 - 1.0).clamp(0.0, (errors.len() - 1) as f64);
-            let low = place as usize;
-            let rest = place - place.floor();
-            let a = f64::from(errors[low]);
-            let b = f64::from(errors[(low + 1).min(errors.len() - 1)]);
-            a + rest * (b - a)
+            next_quantile(&errors, part)
         };
 
         ((ln_1p(predicted_s) + error).exp() - 1.0).max(0.0)
-    }
-
-    /// Returns the number of remembered predictions that were compared with real waits.
-    pub fn known(&self) -> usize {
-        self.kinds.iter().map(VecDeque::len).sum()
     }
 }
 
@@ -285,7 +275,7 @@ mod tests {
         });
         let held = held.count();
         assert!((319..=321).contains(&held), "{held}");
-        assert_eq!(margin.known(), 399);
+        assert_eq!(margin.kinds.iter().map(VecDeque::len).sum::<usize>(), 399);
     }
 
     #[test]

@@ -21,16 +21,8 @@ pub fn adaptive_time_optimal(grid: &RunTimeGrid, zeta: f64) -> Sequence {
         plain: costs(grid).0,
         known: BTreeMap::new(),
     };
-    let cost = search.least(SearchState {
-        done: 0,
-        failed: 0,
-        sum: 0,
-    });
-    let mut state = SearchState {
-        done: 0,
-        failed: 0,
-        sum: 0,
-    };
+    let mut state = SearchState::default();
+    let cost = search.least(state);
     let mut points = Vec::new();
 
     while (state.done as usize) < grid.last() {
@@ -49,7 +41,7 @@ pub fn adaptive_time_optimal(grid: &RunTimeGrid, zeta: f64) -> Sequence {
 const LARGEST: f64 = 1.0 - 1e-9;
 
 /// The state of the search after the failed limits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct SearchState {
     /// The point of the last failed limit.
     done: u32,

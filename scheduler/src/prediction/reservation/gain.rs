@@ -125,42 +125,15 @@ fn steps(most: f64) -> impl Iterator<Item = (f64, f64)> {
     (0..STEPS).map(move |step| (at(step), at(step + 1)))
 }
 
-/// Returns the gain of one candidate in a [`Window`].
-pub fn gain_while<L: RunTimes>(
-    open: &dyn Fn(f64) -> f64,
-    horizon: f64,
-    processors: f64,
-    candidate: &GapCandidate<'_, L>,
-) -> f64 {
-    Window::new(open, horizon, candidate.law)
-        .gain(candidate.failed, candidate.processors / processors)
-}
-
-/// Chooses the candidate for a window of random length (see [`Window`]), as [`fill`] does.
-pub fn fill_while<L: RunTimes>(
-    open: &dyn Fn(f64) -> f64,
-    horizon: f64,
-    processors: f64,
-    candidates: &[GapCandidate<'_, L>],
-) -> Option<(usize, f64)> {
-    largest(
-        candidates
-            .iter()
-            .map(|candidate| gain_while(open, horizon, processors, candidate)),
-    )
-}
-
 /// Chooses the candidate of the largest gain for a gap, among equals the first; `None` if none has
 /// any. Returns its index and the gain.
 pub fn fill<L: RunTimes>(
     gap: ProcessorGap,
     candidates: &[GapCandidate<'_, L>],
 ) -> Option<(usize, f64)> {
-    largest(candidates.iter().map(|candidate| gain(gap, candidate)))
-}
-
-fn largest(gains: impl Iterator<Item = f64>) -> Option<(usize, f64)> {
-    gains
+    candidates
+        .iter()
+        .map(|candidate| gain(gap, candidate))
         .enumerate()
         .filter(|(_, gain)| *gain > 0.0)
         .max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use super::law::{BadLaw, Family, NamedLaw, RunTimes};
 
 /// The names of the laws, each with its text form.
-pub const LAWS: [(&str, &str); 8] = [
+const LAWS: [(&str, &str); 8] = [
     ("truncnorm", "truncnorm:FROM,TO,MEAN,SD"),
     ("exponential", "exponential:FROM,TO,RATE"),
     ("beta", "beta:FROM,TO,ALPHA,BETA"),
@@ -37,29 +37,14 @@ impl FromStr for NamedLaw {
         let parts = numbers.split(',').filter(|part| !part.trim().is_empty());
         let numbers = parts.map(number).collect::<Result<Vec<_>, _>>()?;
         let family = match (name, &*numbers) {
-            ("truncnorm", [_, _, mean, sd]) => Family::TruncatedNormal {
-                mean: *mean,
-                sd: *sd,
-            },
-            ("exponential", [_, _, rate]) => Family::Exponential { rate: *rate },
-            ("beta", [_, _, alpha, beta]) => Family::Beta {
-                alpha: *alpha,
-                beta: *beta,
-            },
-            ("pareto", [_, _, alpha]) => Family::BoundedPareto { alpha: *alpha },
-            ("lognormal", [_, _, mu, sigma]) => Family::LogNormal {
-                mu: *mu,
-                sigma: *sigma,
-            },
-            ("weibull", [_, _, shape, scale]) => Family::Weibull {
-                shape: *shape,
-                scale: *scale,
-            },
-            ("gamma", [_, _, shape, scale]) => Family::Gamma {
-                shape: *shape,
-                scale: *scale,
-            },
-            ("uniform", [_, _]) => Family::Uniform,
+            ("truncnorm", &[_, _, mean, sd]) => Family::TruncatedNormal { mean, sd },
+            ("exponential", &[_, _, rate]) => Family::Exponential { rate },
+            ("beta", &[_, _, alpha, beta]) => Family::Beta { alpha, beta },
+            ("pareto", &[_, _, alpha]) => Family::BoundedPareto { alpha },
+            ("lognormal", &[_, _, mu, sigma]) => Family::LogNormal { mu, sigma },
+            ("weibull", &[_, _, shape, scale]) => Family::Weibull { shape, scale },
+            ("gamma", &[_, _, shape, scale]) => Family::Gamma { shape, scale },
+            ("uniform", &[_, _]) => Family::Uniform,
             _ => {
                 let wanted = form.matches(',').count() + 1;
                 return Err(BadLaw::Count {

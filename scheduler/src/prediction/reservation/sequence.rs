@@ -32,17 +32,6 @@ impl Sequence {
             done,
         }
     }
-
-    /// Returns the limit of an attempt after `killed` ones that were killed at theirs (see
-    /// [`limit_after`]).
-    pub fn limit(&self, killed: u32) -> f64 {
-        limit_after(&self.limits, killed)
-    }
-
-    /// Returns the expected cost of this sequence under this law of run times (see [`cost_under`]).
-    pub fn cost_under(&self, law: &impl RunTimes) -> f64 {
-        cost_under(&self.limits, law)
-    }
 }
 
 /// Returns the expected cost of these limits, with doubled ones after their end, under this law of
