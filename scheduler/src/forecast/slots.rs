@@ -9,7 +9,7 @@ use common::{JobId, Speed, Time};
 
 use crate::forecast::starts::{FAR_S, OwnerStay, kept};
 use crate::prediction::completion_law::AttemptHost;
-use crate::prediction::malleable::{HostHolder, MachineState};
+use crate::prediction::malleable::HostHolder;
 use crate::prediction::predict::{Filling, PredictedSlot, last_tasks};
 use crate::state::foresight::{Foresight, WorkPerTask};
 use crate::state::host::{Host, HostAttempt};
@@ -119,13 +119,7 @@ impl Gather<'_> {
         let same = self.stays_s.entry((16.0 * age_s.ln_1p()) as u32);
         *same.or_insert_with(|| {
             let law = OwnerStay(&curves.resumption);
-            let owner = HostHolder {
-                hosts: 1,
-                age_s,
-                law: &law,
-            };
-            let machine = MachineState::new(0, vec![owner]);
-            machine.quantile_s(1, 0.5).unwrap_or(FAR_S)
+            HostHolder::of_one(age_s, &law).rest_s(0.5).unwrap_or(FAR_S)
         })
     }
 }

@@ -21,7 +21,7 @@ use crate::state::queue::{TasksAhead, WaitingTasks};
 use crate::state::scheduler::Scheduler;
 
 /// The probability with which intervals hold the outcome.
-pub(crate) const HELD: f64 = 0.8;
+const HELD: f64 = 0.8;
 /// The latest time that is ever predicted, in seconds from now: ten years.
 pub(crate) const FAR_S: f64 = 3.2e8;
 
@@ -105,7 +105,7 @@ const LONGEST_SIGMAS: f64 = 6.0;
 /// The deviations of a normal law between which [`HELD`] of it lie.
 pub(super) const HELD_SIGMAS: f64 = 1.2816;
 /// The quantiles of the start that are returned.
-pub(super) const PARTS: [f64; 3] = [(1.0 - HELD) / 2.0, 0.5, (1.0 + HELD) / 2.0];
+pub(crate) const PARTS: [f64; 3] = [(1.0 - HELD) / 2.0, 0.5, (1.0 + HELD) / 2.0];
 
 /// The slots that waiting jobs queue for.
 struct SlotQueue<'a> {
@@ -317,10 +317,16 @@ fn first_after<'a>(
 /// Returns the wait, at least this long.
 pub(crate) fn at_least(wait: [f64; 3], least_s: f64) -> [f64; 3] {
     if least_s <= wait[1] {
-        return wait;
+        wait
+    } else {
+        roughly(least_s)
     }
+}
+
+/// Returns a wait of which no more than the middle is known.
+fn roughly(wait_s: f64) -> [f64; 3] {
     let (low, high) = UNKNOWN;
-    [low, 1.0, high].map(|factor| factor * least_s)
+    [low, 1.0, high].map(|factor| factor * wait_s)
 }
 
 /// Returns this wait with an interval that is wider by this uncertainty, as a logarithm.
@@ -389,13 +395,8 @@ impl<'a> LifetimeLaws<'a> {
     /// Returns the work in seconds, on a host of speed 1, that a task of which nothing is known exceeds with
     /// a probability of `1 - part`.
     pub(crate) fn unknown_s(&self, part: f64) -> f64 {
-        let task = HostHolder {
-            hosts: 1,
-            age_s: 0.0,
-            law: &self.unknown,
-        };
-        let task = MachineState::new(0, vec![task]);
-        task.quantile_s(1, part).unwrap_or(FAR_S)
+        let task = HostHolder::of_one(0.0, &self.unknown);
+        task.rest_s(part).unwrap_or(FAR_S)
     }
 
     pub(crate) fn program(&self, scheduler: &Scheduler, job: JobId) -> &LearnedLives {
@@ -437,86 +438,60 @@ impl Scheduler {
     /// Predicts the same for those of several jobs that wait. Far back in the queue it is
     /// interpolated.
     pub fn predict_starts(&self, ids: &[JobId], now: Time) -> BTreeMap<JobId, Starting> {
-        let waits = |id: &&JobId| {
-            self.jobs
-                .table
-                .get(id)
-                .is_some_and(|job| job.attempts == 0 && !job.settled() && !job.is_held())
-        };
-
-        let (together, others): (Vec<JobId>, Vec<JobId>) =
-            ids.iter().filter(waits).partition(|id| {
-                self.jobs
-                    .table
-                    .get(id)
-                    .is_some_and(|job| job.gang.is_some())
-            });
-
-        let promised = |id: &JobId| {
-            self.jobs
-                .table
-                .get(id)
-                .is_some_and(|job| job.promise.is_some())
-        };
-        let (promised, alone): (Vec<JobId>, Vec<JobId>) = others.into_iter().partition(promised);
-        let mut alike = BTreeMap::<&Needs, Vec<JobId>>::new();
-        for job in alone.iter().filter_map(|id| self.jobs.table.get(id)) {
-            let same = alike.entry(&job.rules.needs).or_default();
-            same.push(job.rank.job);
+        let jobs = ids.iter().filter_map(|id| self.jobs.table.get(id));
+        let mut together = Vec::new();
+        let mut promised = BTreeSet::new();
+        let mut alike = BTreeMap::<&Needs, Vec<&Job>>::new();
+        for job in jobs.filter(|job| job.attempts == 0 && !job.settled() && !job.is_held()) {
+            if job.gang.is_some() {
+                together.push(job.rank.job);
+            } else if job.promise.is_some() {
+                promised.insert(job.rank.job);
+            } else {
+                alike.entry(&job.rules.needs).or_default().push(job);
+            }
         }
+
         let waits = alike
             .iter()
-            .flat_map(|(needs, ids)| self.waits_alone(needs, ids, now))
+            .flat_map(|(needs, jobs)| self.waits_alone(needs, jobs, now))
             .chain(self.waits_together(&together, now));
-
         waits
-            .chain(self.waits_promised(promised, now))
+            .chain(self.waits_promised(&promised, now))
             .map(|(id, left_s)| (id, starting(now, left_s)))
             .collect()
     }
 
     /// Predicts the same for jobs with a promise, from the calendar.
-    fn waits_promised(&self, ids: Vec<JobId>, now: Time) -> Vec<(JobId, [f64; 3])> {
-        if ids.is_empty() {
-            return Vec::new();
-        }
-        let (low, high) = UNKNOWN;
-        let spread = |at: Time| [low, 1.0, high].map(|factor| factor * at.since(now).secs());
-        let first = self.promised_first(&ids.into_iter().collect(), now);
-        first.into_iter().map(|(id, at)| (id, spread(at))).collect()
+    fn waits_promised(&self, ids: &BTreeSet<JobId>, now: Time) -> Vec<(JobId, [f64; 3])> {
+        let first = self.promised_first(ids, now).into_iter();
+        let waits = first.map(|(id, at)| (id, roughly(at.since(now).secs())));
+        waits.collect()
     }
 
     /// Predicts the starts of these jobs of one host per task, in seconds, between the ends of
     /// their intervals.
-    fn waits_alone(&self, needs: &Needs, ids: &[JobId], now: Time) -> Vec<(JobId, [f64; 3])> {
-        let there = |host: &&Host| counts(host) && host.suits(needs);
-        if ids.is_empty() || !self.hosts.table.values().any(|host| there(&host)) {
+    fn waits_alone(&self, needs: &Needs, jobs: &[&Job], now: Time) -> Vec<(JobId, [f64; 3])> {
+        let mut hosts = self.hosts.table.values();
+        if !hosts.any(|host| counts(host) && host.suits(needs)) {
             return Vec::new();
         }
 
         let laws = LifetimeLaws::of(self);
         let units = self.lives_on_slots(&laws, needs, now);
-        let holders = units.busy.iter().map(|(age_s, life)| HostHolder {
-            hosts: 1,
-            age_s: *age_s,
-            law: life,
-        });
+        let busy = units.busy.iter();
+        let holders = busy.map(|(age_s, life)| HostHolder::of_one(*age_s, life));
         let owners = units.stays.iter().flat_map(|(age_s, slots)| {
-            let owner = HostHolder {
-                hosts: 1,
-                age_s: *age_s,
-                law: &laws.stay as &dyn Lifetime,
-            };
-            std::iter::repeat_n(owner, *slots)
+            std::iter::repeat_n(HostHolder::of_one(*age_s, &laws.stay), *slots)
         });
         let line = SlotQueue::of(units.free, holders.chain(owners).collect());
 
         let unknown_s = PARTS.map(|part| laws.unknown_s(part));
-
         let mut classes = BTreeMap::<_, Vec<Rank>>::new();
-        for job in ids.iter().filter_map(|id| self.jobs.table.get(id)) {
+        for job in jobs {
             classes.entry(job.rank.class()).or_default().push(job.rank);
         }
+
         let most = if classes.len() > FEW && *needs == Needs::default() {
             (LOOKED_AT / classes.len()).max(UNITS)
         } else {
@@ -694,8 +669,8 @@ impl Scheduler {
                 hosts: machine.hosts(),
                 wait,
                 median_s,
-                low_s: edge((1.0 - HELD) / 2.0),
-                high_s: edge((1.0 + HELD) / 2.0),
+                low_s: edge(PARTS[0]),
+                high_s: edge(PARTS[2]),
             }
         })
     }

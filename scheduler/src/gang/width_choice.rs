@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::needs::Needs;
 use common::{HostId, JobId, Ranks, Span, Time};
 
-use crate::forecast::starts::{FAR_S, HELD, LifetimeLaws, SlotLife, counts};
+use crate::forecast::starts::{FAR_S, LifetimeLaws, PARTS, SlotLife, counts};
 use crate::policy::width::{Holdout, Width, WidthChoice, WidthOption, WidthQuestion};
 use crate::policy::{Policy, policy};
 use crate::prediction::estimates::{Estimator, UNPROVEN};
@@ -284,11 +284,8 @@ impl Scheduler {
             Span::from_secs_f64(seconds.unwrap_or(holdout.predicted_s).min(3.2e8))
         };
         let (low, high) = self.with_machine(&job.rules.needs, &[], self.now, |machine| {
-            let edge = |part: f64| machine.quantile_s(holdout.hosts, part);
-            (
-                span(edge((1.0 - HELD) / 2.0)),
-                span(edge((1.0 + HELD) / 2.0)),
-            )
+            let edge = |part: f64| span(machine.quantile_s(holdout.hosts, part));
+            (edge(PARTS[0]), edge(PARTS[2]))
         });
 
         let wait = span(Some(holdout.predicted_s));
@@ -455,11 +452,7 @@ impl Scheduler {
         }
 
         let stays = self.stays(needs, now).into_iter();
-        let owners = stays.map(|(age_s, _)| HostHolder {
-            hosts: 1,
-            age_s,
-            law: &laws.stay,
-        });
+        let owners = stays.map(|(age_s, _)| HostHolder::of_one(age_s, &laws.stay));
 
         let kinds = [known, by_law, owners.collect()];
         ask(&MachineState::sampled(free, kinds))
@@ -595,8 +588,8 @@ impl<'a> PredictedWaits<'a> {
         let edge = |part: f64| self.machine.quantile_s(hosts, part).filter(|s| *s < FAR_S);
         let reckon = || {
             [
-                edge((1.0 - HELD) / 2.0).unwrap_or(0.0),
-                edge((1.0 + HELD) / 2.0).unwrap_or(FAR_S),
+                edge(PARTS[0]).unwrap_or(0.0),
+                edge(PARTS[2]).unwrap_or(FAR_S),
             ]
         };
         *self

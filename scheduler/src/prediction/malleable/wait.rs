@@ -37,6 +37,22 @@ pub struct HostHolder<'a> {
     pub law: &'a dyn Lifetime,
 }
 
+impl<'a> HostHolder<'a> {
+    /// Creates the holder of one host.
+    pub fn of_one(age_s: f64, law: &'a dyn Lifetime) -> Self {
+        Self {
+            hosts: 1,
+            age_s,
+            law,
+        }
+    }
+
+    /// Returns the quantile `part` of the rest of its lifetime, in seconds; `None` if it never ends.
+    pub(crate) fn rest_s(self, part: f64) -> Option<f64> {
+        MachineState::new(0, vec![self]).quantile_s(self.hosts, part)
+    }
+}
+
 /// The hosts as they are now.
 #[derive(Clone)]
 pub struct MachineState<'a> {
