@@ -574,22 +574,13 @@ impl<'a> Reckoner<'a> {
         without: &BTreeSet<JobId>,
         mut each: impl FnMut(&Job, Option<u32>, Booking) -> bool,
     ) {
-        let scheduler = self.scheduler;
-        let line = scheduler
-            .jobs
-            .lines
-            .waiting
-            .iter()
-            .take_while(|rank| rank.promised());
-        for rank in line.filter(|rank| !without.contains(&rank.job)) {
-            let Some(job) = scheduler.jobs.table.get(&rank.job) else {
-                continue;
-            };
+        let line = self.scheduler.promised_line();
+        for job in line.filter(|job| !without.contains(&job.rank.job)) {
             let source = self.source(&job.stack);
             let cap = self.cap_of(job);
             let barred = job.barred();
             for index in job.in_order() {
-                calendar.avoid(job.avoided(index, &barred, &scheduler.hosts));
+                calendar.avoid(job.avoided(index, &barred, &self.scheduler.hosts));
                 let work = self.work(job, source, index);
                 let time = self.time(work, self.computing(job, index));
                 let Some(entry) = calendar.stack_for(cap, time, &job.rules.needs) else {

@@ -304,24 +304,11 @@ impl<'a> Calendar<'a> {
         }
 
         let suiting = self.take_suiting(needs);
-        let mut best: Option<(Time, u32, Time)> = None;
-        for (lane, suits) in self.lanes.iter_mut().zip(&suiting.lanes) {
-            if !suits {
-                continue;
-            }
-            let Some((free, slot)) = lane.first(&self.slots) else {
-                continue;
-            };
-            let finish = lane.finish(free, time);
-            if let Some(finish) = finish
-                && best.is_none_or(|(known, other, ..)| (finish, slot) < (known, other))
-            {
-                best = Some((finish, slot, free));
-            }
-        }
-
+        let lanes = suiting.lanes.iter().enumerate();
+        let lanes = lanes.filter(|(_, suits)| **suits);
+        let best = lanes.filter_map(|(lane, _)| self.next_on(lane, time)).min();
         self.suiting = Some(suiting);
-        let (finish, slot, start) = best?;
+        let (finish, slot, _, start) = best?;
         Some(self.book(&[slot], start, finish))
     }
 

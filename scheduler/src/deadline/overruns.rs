@@ -78,7 +78,7 @@ impl Scheduler {
             }
         }
 
-        if self.jobs.overruns.is_none() && self.waiting_reckoning().is_some() {
+        if self.jobs.overruns.is_none() && self.calibrated_reckoning().is_some() {
             let jobs = self.policed(KillOccasion::Needed).map(|(job, _)| job);
             let live = jobs.flat_map(|job| job.copies().map(move |copy| (job, copy)));
             let first = live.map(|(job, copy)| self.overruns_at(job, copy)).min();
@@ -111,13 +111,10 @@ impl Scheduler {
         self.now + left.max(least)
     }
 
-    /// Returns how the calendar is computed of the waiting jobs with a promise, if overdue attempts
-    /// are expected to go on there.
-    fn waiting_reckoning(&self) -> Option<Reckoning> {
-        let first = self.jobs.lines.waiting.first()?;
-        let job = self.jobs.table.get(&first.job)?;
-        let reckoning = job.policy.admission.reckoning();
-        reckoning.filter(|reckoning| first.promised() && reckoning.calibrated)
+    /// Returns [`Self::waiting_reckoning`] if overdue attempts are expected to go on there.
+    fn calibrated_reckoning(&self) -> Option<Reckoning> {
+        let reckoning = self.waiting_reckoning();
+        reckoning.filter(|reckoning| reckoning.calibrated)
     }
 
     /// Evicts attempts beyond their estimates if a waiting job with a promise would be late
@@ -129,7 +126,7 @@ impl Scheduler {
 
         self.jobs.overruns = None;
         let spare = self.overrunning();
-        let Some(reckoning) = self.waiting_reckoning().filter(|_| !spare.is_empty()) else {
+        let Some(reckoning) = self.calibrated_reckoning().filter(|_| !spare.is_empty()) else {
             return;
         };
         let all = self.expected(reckoning, &BTreeSet::new());

@@ -72,8 +72,7 @@ impl OwnTasks {
         let running = tasks <= 0.0;
         let start_cost = scheduler.settings.start_cost;
         let going = job.copies().filter_map(|copy| {
-            let host = scheduler.hosts.table.get(&copy.host)?;
-            let load = host.books.get(&copy.attempt)?;
+            let (host, load) = scheduler.hosts.on_books(copy.host, copy.attempt)?;
             let estimate = job.estimate(copy.attempt.task.index)?;
             let says = estimate > Span::ZERO;
             let runs = load.phase.executing() && host.silence(now).is_none();

@@ -172,8 +172,7 @@ impl Scheduler {
         now: Time,
     ) -> Option<PolicedAttempt> {
         let index = copy.attempt.task.index;
-        let host = self.hosts.table.get(&copy.host)?;
-        let load = host.books.get(&copy.attempt)?;
+        let (host, load) = self.hosts.on_books(copy.host, copy.attempt)?;
         let estimate = job.estimate(index)?;
         if job.reserved(index).is_some() {
             return None;
@@ -259,12 +258,7 @@ impl Scheduler {
         }
 
         for id in behind {
-            if self
-                .jobs
-                .table
-                .get(&id)
-                .is_some_and(|job| job.waiting() > 0)
-            {
+            if self.waits_on(id) {
                 self.renew(id, fx);
             }
         }

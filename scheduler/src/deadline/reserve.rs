@@ -4,6 +4,7 @@
 use crate::state::small_work::Remembered;
 use common::{JobId, Span};
 
+use crate::deadline::policing::fewest;
 use crate::policy::LimitSource;
 use crate::policy::catalogue::policy;
 use crate::prediction::lessons::{LearnedLimits, Lessons};
@@ -158,18 +159,8 @@ pub(crate) fn most_second(tasks: u64, planned: usize, fits: impl Fn(usize) -> bo
         return planned;
     }
 
-    let mut low = planned;
-    let mut high = tasks as usize + 1;
-    while low + 1 < high {
-        let middle = low.midpoint(high);
-        if fits(middle) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-
-    low
+    let too_many = fewest(planned, tasks as usize + 1, |number| !fits(number));
+    planned.max(too_many - 1)
 }
 
 /// Returns the probability that at most `most` of `tasks` tasks fail, each with probability `q`.

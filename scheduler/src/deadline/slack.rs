@@ -33,17 +33,8 @@ impl Scheduler {
     }
 
     fn find_spare(&self) -> Option<Span> {
-        let line = &self.jobs.lines.waiting;
-        let first = line.first().filter(|rank| rank.promised())?;
-        let reckoning = self
-            .jobs
-            .table
-            .get(&first.job)?
-            .policy
-            .admission
-            .reckoning()?;
         // A user who estimated too little holds nobody's slots back by it.
-        let reckoner = self.reckoner_by_estimates(reckoning);
+        let reckoner = self.reckoner_by_estimates(self.waiting_reckoning()?);
 
         let mut calendar = reckoner.calendar(&Default::default());
         let mut least: Option<Span> = None;

@@ -11,32 +11,30 @@ use crate::state::job::Job;
 use crate::state::scheduler::Scheduler;
 
 impl Scheduler {
+    /// Returns the waiting jobs with a promise, in queue order.
+    pub(super) fn promised_line(&self) -> impl Iterator<Item = &Job> {
+        let line = self.jobs.lines.waiting.iter();
+        let line = line.take_while(|rank| rank.promised());
+        line.filter_map(|rank| self.jobs.table.get(&rank.job))
+    }
+
+    /// Returns how the calendar is computed of the waiting jobs with a promise: as the first one's policy
+    /// says.
+    pub(super) fn waiting_reckoning(&self) -> Option<Reckoning> {
+        self.promised_line().next()?.policy.admission.reckoning()
+    }
+
     /// Returns the tasks with a promise that start now, with their hosts. A slot that the calendar
     /// has for a later task stays free for it only if that is the slot's next task; others may use
     /// the rest.
     pub(crate) fn promised_starts(&self) -> Vec<(JobId, u32, HostId)> {
-        let first = self
-            .jobs
-            .lines
-            .waiting
-            .first()
-            .filter(|rank| rank.promised());
-        let Some(job) = first.and_then(|rank| self.jobs.table.get(&rank.job)) else {
+        let Some(reckoning) = self.waiting_reckoning() else {
             return Vec::new();
         };
-        let Some(reckoning) = job.policy.admission.reckoning() else {
-            return Vec::new();
-        };
-        let line = self
-            .jobs
-            .lines
-            .waiting
-            .iter()
-            .take_while(|rank| rank.promised());
         // Nothing of a user who may run no more tasks starts now.
         let shares = &self.jobs.lines.shares;
-        let line: Vec<&Job> = line
-            .filter_map(|rank| self.jobs.table.get(&rank.job))
+        let line: Vec<&Job> = self
+            .promised_line()
             .filter(|job| shares.room(job.user) != Some(0))
             .collect();
         if !self.may_start_promised(&line) {
@@ -146,16 +144,7 @@ impl Scheduler {
         let shares = &self.jobs.lines.shares;
         let mut rooms: BTreeMap<u32, u64> = BTreeMap::new();
         let mut starts = Vec::new();
-        for rank in self
-            .jobs
-            .lines
-            .waiting
-            .iter()
-            .take_while(|rank| rank.promised())
-        {
-            let Some(job) = self.jobs.table.get(&rank.job) else {
-                continue;
-            };
+        for job in self.promised_line() {
             let barred = job.barred();
             let room = rooms.entry(job.user);
             let room = room.or_insert_with(|| shares.may_start(job.user));
@@ -168,7 +157,7 @@ impl Scheduler {
                     self.hosts.offer(*host, &job.rules.needs) && !avoided.contains(host)
                 });
                 let Some(slot) = fit else { break };
-                starts.push((rank.job, index, slots.remove(slot)));
+                starts.push((job.rank.job, index, slots.remove(slot)));
                 *room = room.saturating_sub(1);
             }
 

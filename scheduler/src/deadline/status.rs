@@ -40,17 +40,12 @@ impl Scheduler {
     /// on one `Calendar` for all of them.
     pub fn keeping_all(&self, ids: &[JobId], now: Time) -> BTreeMap<JobId, Keeping> {
         let now = now.max(self.now);
-        let counts = |id: &JobId| {
-            self.jobs
-                .table
-                .get(id)
-                .is_some_and(|job| job.promise.is_some())
-        };
-        let counting: Vec<JobId> = ids.iter().copied().filter(counts).collect();
-        let finishes = self.promised_finishes(&counting, now);
+        let jobs = || ids.iter().filter_map(|id| self.jobs.table.get(id));
+        let promised = jobs().filter(|job| job.promise.is_some());
+        let promised: Vec<JobId> = promised.map(|job| job.rank.job).collect();
+        let finishes = self.promised_finishes(&promised, now);
 
-        let jobs = ids.iter().filter_map(|id| self.jobs.table.get(id));
-        let states = jobs.filter_map(|job| {
+        let states = jobs().filter_map(|job| {
             let id = job.rank.job;
             let expected = finishes.get(&id).copied();
             Some((id, self.keeping_of(job, expected, now)?))
@@ -62,14 +57,12 @@ impl Scheduler {
         let promise = job.promised()?;
         let live = job.copies();
         let overdue = live.filter(|copy| {
-            let host = self.hosts.table.get(&copy.host);
-            let load = host.and_then(|host| Some((host, host.books.get(&copy.attempt)?)));
-            let (Some((host, load)), Some(estimate)) =
-                (load, job.estimate(copy.attempt.task.index))
-            else {
+            let index = copy.attempt.task.index;
+            let load = self.hosts.on_books(copy.host, copy.attempt);
+            let Some(((host, load), estimate)) = load.zip(job.estimate(index)) else {
                 return false;
             };
-            job.reserved(copy.attempt.task.index).is_none()
+            job.reserved(index).is_none()
                 && load.phase.executing()
                 && self.done_for(job, host, load, now).0 > estimate.secs()
         });
@@ -169,8 +162,7 @@ impl Reckoner<'_> {
     fn running_end(&self, job: &Job) -> Option<Time> {
         let mut ends: BTreeMap<u32, Time> = BTreeMap::new();
         for copy in job.copies() {
-            let host = self.scheduler.hosts.table.get(&copy.host);
-            let load = host.and_then(|host| Some((host, host.books.get(&copy.attempt)?)));
+            let load = self.scheduler.hosts.on_books(copy.host, copy.attempt);
             let Some((host, load)) = load else { continue };
             let index = copy.attempt.task.index;
 

@@ -330,11 +330,8 @@ impl Scheduler {
     /// Returns an attempt that may be preempted, with its job and its host.
     fn found(&self, attempt: AttemptId) -> Option<(&Job, &Host, PreemptionCandidate)> {
         let job = self.jobs.table.get(&attempt.task.job)?;
-        let host = self
-            .hosts
-            .table
-            .get(&self.hosts.index.standing.host(attempt)?)?;
-        let load = host.books.get(&attempt)?;
+        let on = self.hosts.index.standing.host(attempt)?;
+        let (host, load) = self.hosts.on_books(on, attempt)?;
         Some((job, host, self.standing(job, host, attempt, load)?))
     }
 
@@ -362,13 +359,9 @@ impl Scheduler {
             .filter_map(|id| self.jobs.table.get(id))
             .filter(|job| job.rules.checkpoint && job.records.len() as u64 > job.requeued.len());
 
-        let copies = jobs.flat_map(|job| {
-            let records = job.records.values();
-            records.flat_map(move |record| record.live.iter().map(move |copy| (job, copy)))
-        });
+        let copies = jobs.flat_map(|job| job.copies().map(move |copy| (job, copy)));
         copies.filter_map(|(job, copy)| {
-            let host = self.hosts.table.get(&copy.host)?;
-            let load = host.books.get(&copy.attempt)?;
+            let (host, load) = self.hosts.on_books(copy.host, copy.attempt)?;
             let runs = !load.stopping && !load.frozen;
             let load = Some(load).filter(|_| runs)?;
             Some((job, host, self.standing(job, host, copy.attempt, load)?))

@@ -223,11 +223,6 @@ fn alone<'a>(
 
     let mut going = record.live.iter().filter(|copy| copy.hold_up.is_none());
     let copy = going.next().filter(|_| going.next().is_none())?;
-    let host = hosts.table.get(&copy.host)?;
-    let load = host
-        .books
-        .get(&copy.attempt)
-        .filter(|load| !load.stopping)?;
-
-    Some((host, load, copy.attempt.number))
+    let (host, load) = hosts.on_books(copy.host, copy.attempt)?;
+    (!load.stopping).then_some((host, load, copy.attempt.number))
 }

@@ -414,11 +414,9 @@ impl Scheduler {
     /// Returns the law of the work of a job's tasks: of those that are done, and of what some of the
     /// others have done so far.
     fn spread(&self, job: &Job) -> Option<WorkLaw> {
-        let live = job.records.values().flat_map(|record| &record.live);
         let work = job.takes(0.0);
-        let works = live.take(CENSORED).filter_map(|copy| {
-            let host = self.hosts.table.get(&copy.host)?;
-            let load = host.books.get(&copy.attempt)?;
+        let works = job.copies().take(CENSORED).filter_map(|copy| {
+            let (host, load) = self.hosts.on_books(copy.host, copy.attempt)?;
             let share = self.foresight.reported_share(host, load);
             Some(load.ran.secs() * work.rate(host.speed.factor() * share))
         });
@@ -429,9 +427,8 @@ impl Scheduler {
     /// their owners, nor of those that are frozen to make room: they go on with the next free slot.
     fn laws(&self, record: &TaskRecord, pace: &JobPace, now: Time) -> Laws {
         let laws = record.live.iter().filter_map(|copy| {
-            let host = self.hosts.table.get(&copy.host)?;
-            let load = host.books.get(&copy.attempt);
-            let load = load.filter(|load| host.foreseen() && !load.frozen)?;
+            let there = self.hosts.on_books(copy.host, copy.attempt);
+            let (host, load) = there.filter(|(host, load)| host.foreseen() && !load.frozen)?;
             let start_cost = self.settings.start_cost;
             let on = self.foresight.on_average(host, pace.work);
             let law = self.foresight.law(on, load, pace.work, start_cost, now);

@@ -334,10 +334,7 @@ impl Scheduler {
         let Some(job) = self.jobs.table.get_mut(&id) else {
             return;
         };
-        let live = job
-            .records
-            .values()
-            .flat_map(|record| record.live.iter().map(|copy| (copy.host, copy.attempt)));
+        let live = job.copies().map(|copy| (copy.host, copy.attempt));
         let live: Vec<(HostId, AttemptId)> = live.collect();
 
         if let Some(gang) = &mut job.gang {

@@ -755,6 +755,12 @@ impl Hosts {
         self.table.at_mut(&id)
     }
 
+    /// Returns an attempt on the books of this host, with the host.
+    pub(crate) fn on_books(&self, id: HostId, attempt: AttemptId) -> Option<(&Host, &HostAttempt)> {
+        let host = self.table.get(&id)?;
+        Some((host, host.books.get(&attempt)?))
+    }
+
     /// Ends the step: emits `HostChanged` for each host whose state or owner's reason changed in it.
     pub(crate) fn announce(&mut self, now: Time, fx: &mut Vec<Effect>) {
         for id in self.index.touched.drain(..) {
