@@ -75,20 +75,14 @@ impl Scheduler {
 
         let of = attempt.task.job;
         let success = outcome.success();
-        if !self.blames(of) {
-            // A rank may fail because another one did, but where a rank succeeds, nothing is wrong with the host.
-            if success {
-                self.clear_host(id);
-            }
-            return;
-        }
-        if !success && !blamable(outcome) {
-            return;
-        }
-
         if success {
             self.clear_host(id);
-        } else {
+        }
+        // A rank may fail because another one did, but where a rank succeeds, nothing is wrong with the host.
+        if !self.blames(of) || !success && !blamable(outcome) {
+            return;
+        }
+        if !success {
             self.probe_failed(id);
         }
 

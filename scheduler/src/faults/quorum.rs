@@ -10,7 +10,7 @@ use common::{AttemptId, HostId, IdSet, JobId, TaskId};
 use crate::handlers::dispatch::Starter;
 use crate::handlers::jobs::MAX_NUMBER;
 use crate::policy::replication::{CopyPurpose, Urgency};
-use crate::policy::trust::{MOST_RESULTS, TRUSTED_FROM, audited};
+use crate::policy::trust::{TRUSTED_FROM, audited};
 use crate::protocol::effect::{CopyReason, Effect, EndReason, Judgement, Settled, StartReason};
 use crate::protocol::event::RestoredProgress;
 use crate::state::blame::UNSTARTED;
@@ -37,22 +37,16 @@ impl Job {
     /// Returns the number of further attempts of a task that are needed, held up ones not counted
     /// as live; 0 for a task that failed or was lost too often to be started once more.
     pub(crate) fn results_missing(record: &TaskRecord, rules: &Rules) -> usize {
-        let Some(OpenVotes { ballot, wanted, .. }) = record.question.as_deref() else {
+        let Some(question) = &record.question else {
             return 0;
         };
-        if record.is_spent(rules) {
+        if record.is_spent(rules) || question.is_full() {
             return 0;
         }
 
-        let enough = ballot.votes().len() >= MOST_RESULTS.saturating_mul(*wanted) as usize;
-        let missing = if enough { 0 } else { ballot.missing(*wanted) };
-        missing.saturating_sub(
-            record
-                .live
-                .iter()
-                .filter(|copy| copy.hold_up.is_none())
-                .count(),
-        )
+        let missing = question.ballot.missing(question.wanted);
+        let going = record.live.iter().filter(|copy| copy.hold_up.is_none());
+        missing.saturating_sub(going.count())
     }
 
     /// Adds a wish for another attempt of a task with live ones, if it needs more results than
@@ -148,11 +142,7 @@ impl Job {
     /// Returns the parties that have results or live attempts of a task; `None` where that is not all that keeps it from
     /// hosts.
     fn owners_with(&self, index: u32, hosts: &Hosts) -> Option<OwnerSet> {
-        let record = self.records.get(&index)?;
-        let questions = record.question.iter();
-        let results = questions.flat_map(|question| question.ballot.votes());
-        let live = record.live.iter().map(|copy| hosts.party(copy.host));
-        let owners = results.map(|vote| vote.party).chain(live).collect();
+        let owners = self.records.get(&index)?.parties(hosts).collect();
         (!self.blame.keeps(index)).then_some(owners)
     }
 
@@ -170,12 +160,8 @@ impl Job {
     /// held up one, is none of these.
     pub(crate) fn wants_opinions(&self) -> IdSet {
         let has_results = |index: &u32| {
-            self.records.get(index).is_some_and(|record| {
-                record
-                    .question
-                    .as_ref()
-                    .is_some_and(|q| !q.ballot.votes().is_empty())
-            })
+            let record = self.records.get(index);
+            record.is_some_and(|record| !record.votes().is_empty())
         };
         let waiting = self.requeued.iter().filter(has_results);
         let wishes = self.wishes.all().into_iter().map(|(index, ..)| index);
@@ -305,7 +291,7 @@ impl Starter<'_> {
     }
 
     /// Returns the ready host that the job's policy proposes for a task.
-    fn proposed(&self, job: &Job, index: u32) -> Option<HostId> {
+    pub(super) fn proposed(&self, job: &Job, index: u32) -> Option<HostId> {
         let scene = self.scene(job);
         job.policy
             .placement
@@ -359,9 +345,7 @@ impl Scheduler {
         for task in std::mem::take(&mut self.reowned) {
             let job = self.jobs.table.get(&task.job);
             let record = job.and_then(|job| job.records.get(&task.index));
-            let question = record.and_then(|record| record.question.as_ref());
-            let latest = question.and_then(|question| question.ballot.votes().last());
-
+            let latest = record.and_then(|record| record.votes().last());
             if let Some(after) = latest.map(|vote| vote.attempt) {
                 self.settle_question(after, fx);
             }
@@ -483,9 +467,8 @@ impl Scheduler {
             return self.conclude(counts, &agreeing, fx);
         }
         if record.live.is_empty() && question.ballot.pending() == 0 {
-            let enough = results >= MOST_RESULTS.saturating_mul(size) as usize;
             let most = u32::try_from(results).unwrap_or(u32::MAX);
-            let none = enough.then_some(Settled::NoQuorum(most));
+            let none = question.is_full().then_some(Settled::NoQuorum(most));
             if let Some(settled) = none.or_else(|| record.spent(&job.rules)) {
                 return self.give_up(task, settled, fx);
             }

@@ -111,33 +111,15 @@ impl Starter<'_> {
                 next_s = next_s.min(going.due_s - going.ran_s);
                 continue;
             };
-            if !self.copy_to_idle(
-                job,
-                going.index,
-                StartReason::Duplicate(going.number, why),
-                fx,
-            ) {
+            let why = StartReason::Duplicate(going.number, why);
+            let host = self.proposed(job, going.index);
+            let begun = host.and_then(|host| self.begin(job, going.index, host, false, why, fx));
+            if begun.is_none() {
                 next_s = next_s.min(AGAIN_S);
             }
         }
 
         job.plan.overdue = Some(self.now + Span::from_secs_f64(next_s) + Span(1));
-    }
-
-    /// Starts a copy on the host that the job's policy proposes; returns whether it did.
-    fn copy_to_idle(
-        &mut self,
-        job: &mut Job,
-        index: u32,
-        why: StartReason,
-        fx: &mut Vec<Effect>,
-    ) -> bool {
-        let scene = self.scene(job);
-        let host = job
-            .policy
-            .placement
-            .propose(&scene, &job.plan, |host| scene.may_run(index, host));
-        host.is_some_and(|host| self.begin(job, index, host, false, why, fx).is_some())
     }
 }
 

@@ -9,7 +9,7 @@ use common::needs::Needs;
 use common::{HostId, IdSet};
 
 use crate::forecast::starts::kept;
-use crate::policy::trust::{MOST_RESULTS, TRUSTED_FROM};
+use crate::policy::trust::TRUSTED_FROM;
 use crate::state::host::{Host, Hosts};
 use crate::state::job::{Job, TaskRecord};
 use crate::state::scheduler::Scheduler;
@@ -36,17 +36,14 @@ impl OwnersLeft {
         let Some(question) = record.question.as_deref() else {
             return false;
         };
-        let votes = question.ballot.votes();
-        if record.is_spent(rules)
-            || votes.len() >= MOST_RESULTS.saturating_mul(question.wanted) as usize
-        {
+        if record.is_spent(rules) || question.is_full() {
             return false;
         }
 
         // What stands still on a host may go on there.
         let wanted = question.ballot.missing(question.wanted);
         let further = wanted.saturating_sub(record.live.len());
-        if further == 0 || votes.is_empty() && record.live.is_empty() {
+        if further == 0 || record.votes().is_empty() && record.live.is_empty() {
             return false;
         }
 
@@ -58,11 +55,7 @@ impl OwnersLeft {
         if further == 0 {
             return 0;
         }
-        let questions = record.question.iter();
-        let votes = questions.flat_map(|question| question.ballot.votes());
-        let live = record.live.iter().map(|copy| hosts.party(copy.host));
-        let used: BTreeSet<HostId> = votes.map(|vote| vote.party).chain(live).collect();
-
+        let used: BTreeSet<HostId> = record.parties(hosts).collect();
         let gone = used.intersection(&self.parties).count();
         further.saturating_sub(self.parties.len() - gone)
     }
@@ -93,8 +86,7 @@ impl Scheduler {
 
         let owners = self.owners_left(&job.rules);
         let begins = |(index, record): (u32, &TaskRecord)| {
-            let results = record.question.as_deref().map(|q| q.ballot.votes().len());
-            job.requeued.contains(index) && results.unwrap_or(0) == 0 && record.live.is_empty()
+            job.requeued.contains(index) && record.votes().is_empty() && record.live.is_empty()
         };
         let untried = !job.fresh.is_empty() || !job.after.tasks.is_empty();
         if !owners.suffice(&job.rules) && (untried || job.records.iter().any(begins)) {

@@ -1,6 +1,9 @@
 //! The votes on a task whose results are compared (quorum).
 
-use crate::policy::trust::Ballot;
+use common::HostId;
+
+use crate::policy::trust::{Ballot, MOST_RESULTS, Vote};
+use crate::state::host::Hosts;
 use crate::state::job::{Job, TaskRecord};
 use crate::state::opinions::WaitingOpinions;
 use crate::state::work::count_saved;
@@ -14,6 +17,13 @@ pub(crate) struct OpenVotes {
     pub(crate) wanted: u32,
     /// The number of live attempts that are not suspended, as counted in `ComparedTasks`.
     running: u64,
+}
+
+impl OpenVotes {
+    /// Whether there are so many results that no further ones are asked for.
+    pub(crate) fn is_full(&self) -> bool {
+        self.ballot.votes().len() >= MOST_RESULTS.saturating_mul(self.wanted) as usize
+    }
 }
 
 /// The unsettled tasks of a job whose results are compared, as far as they are counted.
@@ -55,6 +65,18 @@ impl TaskRecord {
         self.question
             .as_ref()
             .is_some_and(|question| question.ballot.pending() > 0)
+    }
+
+    /// Returns its results so far that are compared with others.
+    pub(crate) fn votes(&self) -> &[Vote] {
+        let question = self.question.as_ref();
+        question.map_or(&[], |question| question.ballot.votes())
+    }
+
+    /// Returns the parties that have such results or live attempts of it.
+    pub(crate) fn parties(&self, hosts: &Hosts) -> impl Iterator<Item = HostId> {
+        let live = self.live.iter().map(|copy| hosts.party(copy.host));
+        self.votes().iter().map(|vote| vote.party).chain(live)
     }
 }
 
