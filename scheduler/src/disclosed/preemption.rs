@@ -550,11 +550,7 @@ impl Scheduler {
         let Some(gang) = job.gang.as_ref().filter(|gang| gang.formed.is_none()) else {
             return false;
         };
-        let kept = if gang.holdout.is_some() {
-            self.kept_hosts(|of| of == id)
-        } else {
-            Vec::new()
-        };
+        let kept = self.kept_for(id, gang);
         let free: BTreeSet<HostId> = self.free_for(id).into_iter().chain(kept).collect();
 
         // Slots that are about to be free need no preemption.

@@ -91,13 +91,8 @@ impl Scheduler {
 
         let seats = std::mem::take(&mut gang.seats);
         for (host, kept) in &seats {
-            let stays = held
-                && !live.contains(host)
-                && self
-                    .hosts
-                    .table
-                    .get(host)
-                    .is_some_and(|host| stays(host, *kept, takes));
+            let known = self.hosts.table.get(host).filter(|_| held);
+            let stays = !live.contains(host) && known.is_some_and(|on| stays(on, *kept, takes));
             if stays != *kept {
                 self.hosts.reserve(*host, takes, stays, self.now);
             }
@@ -119,16 +114,12 @@ impl Scheduler {
 
     /// Learns from a finished gang: its run time at its width, if nothing disturbed it.
     fn learn_together(&mut self, id: JobId, width: u32, hosts: impl Iterator<Item = HostId>) {
-        let Some(job) = self
-            .jobs
-            .table
-            .get(&id)
-            .filter(|job| job.state() == JobState::Finished)
-        else {
+        let job = self.jobs.table.get(&id);
+        let Some(job) = job.filter(|job| job.state() == JobState::Finished) else {
             return;
         };
-        let Some(gang) = &job.gang else { return };
-        let Some(begun) = gang.begun.filter(|_| !gang.disturbed) else {
+        let undisturbed = job.gang.as_ref().filter(|gang| !gang.disturbed);
+        let Some(begun) = undisturbed.and_then(|gang| gang.begun) else {
             return;
         };
 
@@ -176,11 +167,7 @@ impl Scheduler {
     pub(crate) fn seat_for(&self, id: JobId) -> Option<HostId> {
         let job = self.jobs.table.get(&id)?;
         let gang = job.gang.as_ref()?;
-        let idle = gang
-            .seats
-            .iter()
-            .filter(|(_, kept)| **kept)
-            .map(|(host, _)| *host);
+        let idle = gang.seats.iter().filter(|(_, kept)| **kept);
         // The owner may have come back to a part of the host since.
         let takes = job.demand;
         let usable = |host: &HostId| {
@@ -188,12 +175,11 @@ impl Scheduler {
             host.is_some_and(|host| host.takes_work() && host.has_room_beside(takes, takes))
         };
         let others = || {
-            self.free_for(id)
-                .into_iter()
-                .find(|host| !gang.seats.contains_key(host))
+            let mut free = self.free_for(id).into_iter();
+            free.find(|host| !gang.seats.contains_key(host))
         };
 
-        idle.into_iter().find(usable).or_else(others)
+        idle.map(|(host, _)| *host).find(usable).or_else(others)
     }
 
     /// Returns the hosts that the job could have at once, the fastest first.
@@ -204,20 +190,15 @@ impl Scheduler {
         let scene = job.scene(self.now, &self.settings, &self.hosts);
         let mut hosts: Vec<(Speed, HostId)> = scene.ready_by_speed().collect();
         let ready: BTreeSet<HostId> = hosts.iter().map(|(_, host)| *host).collect();
-        let filled = self
-            .filled(job.rank)
-            .into_iter()
-            .filter(|(_, id)| !ready.contains(id) && scene.does(*id))
-            .filter(|(_, id)| self.fits_for_fillers(*id, job));
+        let filled = self.filled(job.rank).into_iter().filter(|(_, id)| {
+            !ready.contains(id) && scene.does(*id) && self.fits_for_fillers(*id, job)
+        });
         hosts.extend(filled);
 
         // A stable sort: among equals those first on which no attempt must be preempted.
         hosts.sort_by_key(|(speed, _)| Reverse(*speed));
-        hosts
-            .into_iter()
-            .map(|(_, host)| host)
-            .filter(|id| self.starts_together(*id))
-            .collect()
+        let hosts = hosts.into_iter().map(|(_, host)| host);
+        hosts.filter(|id| self.starts_together(*id)).collect()
     }
 
     /// Starts the rank `index` on a host. Returns whether it started.
@@ -237,22 +218,12 @@ impl Scheduler {
         let by = TaskId::new(id, index);
         while !self.hosts.has_room(host, takes) && self.oust(host, by, fx) {
             // Attempts that are told to stop leave their room to the rank.
-            let claim = self
-                .hosts
-                .table
-                .get(&host)
-                .and_then(|host| host.claim(takes));
-            if claim.is_some() {
+            if self.can_claim(host, takes) {
                 break;
             }
         }
 
-        let claim = self
-            .hosts
-            .table
-            .get(&host)
-            .and_then(|host| host.claim(takes));
-        if claim.is_none() {
+        if !self.can_claim(host, takes) {
             if let Some(gang) = self.jobs.gang_mut(id) {
                 gang.seats.remove(&host);
             }
@@ -267,6 +238,12 @@ impl Scheduler {
         let started = why.and_then(|why| starter.start(job, index, host, why, fx));
         jobs.lines.sync(job);
         started.is_some()
+    }
+
+    /// Whether an attempt of this demand can start on the host.
+    fn can_claim(&self, id: HostId, takes: Demand) -> bool {
+        let host = self.hosts.table.get(&id);
+        host.is_some_and(|host| host.claim(takes).is_some())
     }
 
     /// Notes that a rank has no host, in `Gang::lacking`, and schedules a review for the case that
@@ -502,13 +479,8 @@ impl Scheduler {
             return Vec::new();
         }
 
-        let work = self
-            .jobs
-            .table
-            .get(&id)
-            .filter(|job| job.promise.is_none())
-            .and_then(Job::work_per_task);
-        let Some(work) = work else {
+        let job = self.jobs.table.get(&id).filter(|job| job.promise.is_none());
+        let Some(work) = job.and_then(Job::work_per_task) else {
             return Vec::new();
         };
         let stretch = self.foresight.curves().stretch;
@@ -517,17 +489,12 @@ impl Scheduler {
             gang.passes_until.filter(|_| gang.holdout.is_some())
         };
         let in_time = |kept: &&KeptSlot| {
-            let Some(until) = until(kept) else {
+            let Some((until, host)) = until(kept).zip(self.hosts.table.get(&kept.host)) else {
                 return false;
             };
-            let task_s = |host| {
-                let on = self.foresight.as_reported(host);
-                Foresight::task_s(on, work, 1.0, self.settings.start_cost) * stretch
-            };
-            self.hosts
-                .table
-                .get(&kept.host)
-                .is_some_and(|host| self.now.secs() + task_s(host) <= until.secs())
+            let on = self.foresight.as_reported(host);
+            let task_s = Foresight::task_s(on, work, 1.0, self.settings.start_cost) * stretch;
+            self.now.secs() + task_s <= until.secs()
         };
         let open: Vec<KeptSlot> = self.jobs.kept.iter().filter(in_time).copied().collect();
         for kept in &open {

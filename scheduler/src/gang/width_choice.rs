@@ -137,19 +137,25 @@ impl Scheduler {
                 && self.hosts.has_room(*id, needs.takes)
                 && self.starts_together(*id)
         });
-        let free = free.count() as u32;
-
-        let behind = 0;
         let most = self.jobs.lines.shares.most_of(&bag.terms.estimator.user);
         let view = GangView {
             policy: &policy,
             gang: &gang,
-            free,
-            behind,
+            free: free.count() as u32,
+            behind: 0,
             again: None,
             allowed: most.map_or(u32::MAX, |(_, most)| most),
         };
         Some(self.with_machine(needs, &[], now, |machine| self.weigh(&view, machine, now)))
+    }
+
+    /// Returns the hosts that are kept for this gang while it waits for more: they count as free for it.
+    pub(crate) fn kept_for(&self, id: JobId, gang: &Gang) -> Vec<HostId> {
+        if gang.holdout.is_some() {
+            self.kept_hosts(|of| of == id)
+        } else {
+            Vec::new()
+        }
     }
 
     /// Returns the hosts of `Jobs::kept` that are kept for a gang that passes `of`.
@@ -170,17 +176,9 @@ impl Scheduler {
     pub fn together(&self, id: JobId, now: Time) -> Option<Together> {
         let job = self.jobs.table.get(&id)?;
         let gang = job.gang.as_ref()?;
-        let width = gang.width;
-        let formed = gang.formed;
-        let begun = gang.begun;
-        let waits = formed.is_none() && !job.settled();
+        let waits = gang.formed.is_none() && !job.settled();
         let offer = waits.then(|| {
-            // Hosts may be reserved for this gang, so they count as free for it.
-            let kept: Vec<HostId> = if gang.holdout.is_some() {
-                self.kept_hosts(|of| of == id)
-            } else {
-                Vec::new()
-            };
+            let kept = self.kept_for(id, gang);
             let free = self.free_with(id, &kept);
             let view = self.view(job, gang, free as u32);
             let offer = self.with_machine(&job.rules.needs, &kept, now, |machine| {
@@ -195,9 +193,9 @@ impl Scheduler {
 
         let finish = self.held_until(gang, now);
         Some(Together {
-            width,
-            formed,
-            begun,
+            width: gang.width,
+            formed: gang.formed,
+            begun: gang.begun,
             finish: finish.map(|finish| finish.max(now)),
             offer,
         })
@@ -321,22 +319,17 @@ impl Scheduler {
             let question = self.question(view, &scaling, (least, most), now);
             rule.ways(&question, &|from, to| waits.likely_s(from, to))
         });
-        let choice = self.choose(view, &waits, now);
-        let free = view.free;
 
-        let hosts = machine.hosts();
-        let behind = view.behind;
-        let runs = view.gang.runs;
         WidthOffer {
             scaling,
-            runs,
+            runs: view.gang.runs,
             least,
             most,
-            free,
-            hosts,
-            behind,
+            free: view.free,
+            hosts: machine.hosts(),
+            behind: view.behind,
             ways,
-            choice,
+            choice: self.choose(view, &waits, now),
         }
     }
 
@@ -372,19 +365,15 @@ impl Scheduler {
         (least, most): (u32, u32),
         now: Time,
     ) -> WidthQuestion<'a> {
-        let bias = &self.foresight.experience.waits.bias;
-        let free = view.free;
-        let behind = view.behind;
-        let held = view.gang.holdout;
         WidthQuestion {
             job,
             least,
             most,
-            free,
-            behind,
+            free: view.free,
+            behind: view.behind,
             now_s: now.secs(),
-            held,
-            bias,
+            held: view.gang.holdout,
+            bias: &self.foresight.experience.waits.bias,
         }
     }
 
@@ -465,9 +454,7 @@ impl Scheduler {
         id: JobId,
         now: Time,
     ) -> (f64, SlotLife<'a>) {
-        let job = self.jobs.table.get(&id);
-        let gang = job.and_then(|job| job.gang.as_ref());
-
+        let gang = self.jobs.table.get(&id).and_then(|job| job.gang.as_ref());
         let formed = gang.and_then(|gang| gang.formed).unwrap_or(now);
         let age_s = now.since(formed).secs();
         if let Some((gang, end)) = gang.and_then(|gang| Some((gang, self.held_until(gang, now)?))) {
@@ -503,14 +490,10 @@ impl Scheduler {
 
     /// Returns the gang that holds each held host.
     fn seats(&self) -> BTreeMap<HostId, JobId> {
-        let gangs = self
-            .jobs
-            .gangs
-            .iter()
-            .filter_map(|id| Some((*id, self.jobs.table.get(id)?.gang.as_ref()?)));
-        gangs
-            .flat_map(|(id, gang)| gang.seats.keys().map(move |host| (*host, id)))
-            .collect()
+        let jobs = self.jobs.gangs.iter();
+        let gangs = jobs.filter_map(|id| Some((*id, self.jobs.table.get(id)?.gang.as_ref()?)));
+        let seats = gangs.flat_map(|(id, gang)| gang.seats.keys().map(move |host| (*host, id)));
+        seats.collect()
     }
 }
 
