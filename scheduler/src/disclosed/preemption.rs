@@ -73,14 +73,6 @@ impl InVain {
         self.searched < PATIENCE && self.passed < PASSED
     }
 
-    /// Returns the same with none searched for yet.
-    fn searched_anew(self) -> Self {
-        Self {
-            searched: 0,
-            ..self
-        }
-    }
-
     /// Counts a job. Returns the rank after which the next one is looked for: the last one of its
     /// user where there were many of that user.
     fn pass(&mut self, rank: Rank) -> Rank {
@@ -169,7 +161,8 @@ impl Scheduler {
             // Where all those before this one would only be passed again, the walk goes on where it stood.
             let same = bounds.is_some() && bounds == self.bounds_behind(rank, &changed);
             (last, in_vain) = if same && !comes && hopeless.len() == known {
-                (stood, passed.searched_anew())
+                let searched = 0;
+                (stood, InVain { searched, ..passed })
             } else {
                 (None, InVain::default())
             };
@@ -208,18 +201,12 @@ impl Scheduler {
     /// Returns the kind of a waiting job's next task, which tells whom it may preempt, and its needs;
     /// `None` where it preempts no one.
     fn kind(&self, rank: Rank) -> Option<(PreemptorClass, &Needs)> {
-        let job = self
-            .jobs
-            .table
-            .get(&rank.job)
-            .filter(|_| !rank.promised())?;
-        let job = Some(job).filter(|job| job.gang.is_none())?;
-        let needs = &job.rules.needs;
-        let placement = job.policy.placement;
-        let answer = job
-            .speculation
-            .as_ref()
-            .map(|speculation| speculation.answer());
+        let job = self.jobs.table.get(&rank.job)?;
+        if rank.promised() || job.gang.is_some() {
+            return None;
+        }
+
+        let answer = answer(job);
         let overtakes = answer.is_some_and(|answer| match rank.disclosed() {
             true => matches!(answer.disclosed, Disclosed::Need { .. }),
             false => answer.requested == RequestedOrder::Srpt,
@@ -228,33 +215,30 @@ impl Scheduler {
             disclosed: rank.disclosed(),
             overtakes,
             answer,
-            placement,
+            placement: job.policy.placement,
             at_bound: (self.jobs.lines.shares.room(job.user) == Some(0)).then_some(job.user),
             lent_to: (!self.hosts.index.lent.is_empty()).then_some(rank.job),
         };
-        (!kind.disclosed || overtakes).then_some((kind, needs))
+        (!kind.disclosed || overtakes).then_some((kind, &job.rules.needs))
     }
 
     /// Returns the job's next task as a claim.
     fn claim(&mut self, id: JobId, overtakes: bool) -> Option<Preemptor> {
         let job = self.jobs.table.get_mut(&id)?;
-        if job.speculation.is_some() {
-            return Some(Preemptor {
-                job: id,
-                turn: job.turn()?,
-                overtakes,
-            });
-        }
-
-        let index = job.requeued.first().or(job.fresh.first())?;
-        Some(Preemptor {
-            job: id,
-            turn: TaskTurn {
-                index,
+        let turn = if job.speculation.is_some() {
+            job.turn()?
+        } else {
+            TaskTurn {
+                index: job.requeued.first().or(job.fresh.first())?,
                 disclosed: false,
                 key: 0,
                 place: 0,
-            },
+            }
+        };
+
+        Some(Preemptor {
+            job: id,
+            turn,
             overtakes,
         })
     }
@@ -276,7 +260,8 @@ impl Scheduler {
             }
             (true, None) => None,
         };
-        disclosed.or_else(|| self.longer(claim, claimant))
+        // Or else one with more work left than the claimant's task, requested too, that keeps its state.
+        disclosed.or_else(|| self.best(self.kept_running(claim), claim, claimant))
     }
 
     /// Returns the first of these attempts whose slot the claimant would take; after `TRIES`
@@ -288,7 +273,6 @@ impl Scheduler {
         claimant: &Job,
     ) -> Option<PreemptionCandidate> {
         let mut tried = 0;
-        let mut refused = false;
         for attempt in firsts {
             let Some((job, host, found)) = self.found(attempt) else {
                 continue;
@@ -301,28 +285,31 @@ impl Scheduler {
             }
 
             tried += 1;
-            refused = true;
             if tried == TRIES {
                 break;
             }
         }
 
-        if !refused {
+        if tried == 0 {
             return None;
         }
+        let all = self.hosts.index.standing.all();
+        let all = all.filter_map(|attempt| self.found(attempt));
+        self.best(all, claim, claimant)
+    }
 
-        let all = self
-            .hosts
-            .index
-            .standing
-            .all()
-            .filter_map(|attempt| self.found(attempt));
+    /// Returns the best of these attempts whose slot the claimant would take.
+    fn best<'a>(
+        &self,
+        all: impl Iterator<Item = (&'a Job, &'a Host, PreemptionCandidate)>,
+        claim: &Preemptor,
+        claimant: &Job,
+    ) -> Option<PreemptionCandidate> {
         let fit = all.filter(|(job, host, found)| {
             goes_after(found, claim, job, claimant)
                 && self.may_replace(claimant, job)
                 && self.serves(claim, claimant, host, found)
         });
-
         fit.map(|(.., found)| found)
             .max_by_key(PreemptionCandidate::order)
     }
@@ -333,18 +320,6 @@ impl Scheduler {
         let on = self.hosts.index.standing.host(attempt)?;
         let (host, load) = self.hosts.on_books(on, attempt)?;
         Some((job, host, self.standing(job, host, attempt, load)?))
-    }
-
-    /// Returns an attempt with more work left than the claimant's task, requested too, that keeps
-    /// its state.
-    fn longer(&self, claim: &Preemptor, claimant: &Job) -> Option<PreemptionCandidate> {
-        let kept = self.kept_running(claim).filter(|(job, host, found)| {
-            goes_after(found, claim, job, claimant)
-                && self.may_replace(claimant, job)
-                && self.serves(claim, claimant, host, found)
-        });
-        kept.map(|(.., found)| found)
-            .max_by_key(PreemptionCandidate::order)
     }
 
     /// Returns the running attempts that keep their state, if a requested task may overtake others
@@ -634,6 +609,12 @@ impl Scheduler {
     }
 }
 
+/// Returns the order of requested and disclosed tasks, where the job's are told apart.
+fn answer(job: &Job) -> Option<Batchactive> {
+    let speculation = job.speculation.as_ref()?;
+    Some(speculation.answer())
+}
+
 /// Whether the host has room for a task of the job once this attempt has ended.
 fn makes_room(host: &Host, found: &PreemptionCandidate, job: &Job) -> bool {
     let load = host.books.get(&found.attempt);
@@ -647,13 +628,7 @@ fn goes_after(running: &PreemptionCandidate, claim: &Preemptor, job: &Job, claim
         return running.turn.disclosed;
     }
 
-    let answer = |job: &Job| {
-        job.speculation
-            .as_ref()
-            .map(|speculation| speculation.answer())
-    };
     let priority = |job: &Job| Reverse(job.rules.priority);
-
     claim.overtakes
         && job.rules.checkpoint
         && answer(job) == answer(claimant)
