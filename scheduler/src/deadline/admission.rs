@@ -19,7 +19,7 @@ use crate::deadline::reserve::{at_most, most_second, spares, spread};
 use crate::policy::Policy;
 use crate::policy::admission::Reckoning;
 use crate::policy::catalogue::policy;
-use crate::prediction::estimates::{EstimateSource, beyond};
+use crate::prediction::estimates::{EstimateSource, Estimates, beyond};
 use crate::prediction::experience::JobStage;
 use crate::prediction::lessons::Lessons;
 use crate::prediction::predict::{Prediction, TaskDuration, duration, rate_of};
@@ -279,10 +279,13 @@ impl<'a> Reckoner<'a> {
         GRAIN.powf((rate.ln() / GRAIN.ln()).floor())
     }
 
+    fn estimates(&self) -> &'a Estimates {
+        &self.scheduler.foresight.experience.estimates
+    }
+
     fn source(&self, stack: &Stack) -> Option<&'a EstimateSource> {
-        let estimates = &self.scheduler.foresight.experience.estimates;
         if self.reckoning.calibrated {
-            estimates.source(&stack.terms.estimator)
+            self.estimates().source(&stack.terms.estimator)
         } else {
             None
         }
@@ -317,8 +320,7 @@ impl<'a> Reckoner<'a> {
     /// own tasks; or by what tasks of the source took. `None` where neither is known.
     fn corrected(&self, job: &Job, source: Option<&EstimateSource>, index: u32) -> Option<Span> {
         let estimate = job.estimate(index);
-        let corrected = source.and_then(|source| source.corrected(estimate));
-        let expected = corrected.or(estimate)?;
+        let expected = expected(source, estimate)?;
         let (Some(own), Some(estimate)) = (&self.own, estimate) else {
             return Some(expected);
         };
@@ -336,9 +338,9 @@ impl<'a> Reckoner<'a> {
         if !self.reckoning.calibrated || !has_estimates {
             return 1.0;
         }
-        let estimates = &self.scheduler.foresight.experience.estimates;
         let [expected, allowed] = [finish, deadline].map(|end| end.since(begin));
-        estimates.suffices(&bag.terms.estimator, expected, allowed)
+        let of = &bag.terms.estimator;
+        self.estimates().suffices(of, expected, allowed)
     }
 
     /// Returns the expected work of a waiting task of the job.
@@ -394,11 +396,7 @@ impl<'a> Reckoner<'a> {
             })
         };
 
-        let should = || {
-            self.source(&job.stack)
-                .and_then(|source| source.corrected(estimate))
-                .or(estimate)
-        };
+        let should = || expected(self.source(&job.stack), estimate);
         let overdue = reserved
             .or_else(should)
             .is_some_and(|work| done > work + ROUNDING);
@@ -459,13 +457,8 @@ impl<'a> Reckoner<'a> {
     pub(crate) fn calendar(&self, without: &BTreeSet<AttemptId>) -> Calendar<'a> {
         let mut calendar = Calendar::default();
         let apart = self.scheduler.hosts_apart();
-        for host in self
-            .scheduler
-            .hosts
-            .table
-            .values()
-            .filter(|host| host.takes_work())
-        {
+        let hosts = self.scheduler.hosts.table.values();
+        for host in hosts.filter(|host| host.takes_work()) {
             let rate = self.rate(host);
             let lent = host.loan(self.now).map(HostLoan::in_minutes);
             let room = host.lent_room();
@@ -640,13 +633,10 @@ impl<'a> Reckoner<'a> {
         }
 
         let source = self.source(&stack);
-        let estimates = &self.scheduler.foresight.experience.estimates;
-        let computing = estimates.computing(&bag.terms.estimator);
+        let computing = self.estimates().computing(&bag.terms.estimator);
         let time = |index: u32| {
             let estimate = stack.estimate(index).or(bag.rules.estimate);
-            let work = source
-                .and_then(|source| source.corrected(estimate))
-                .or(estimate);
+            let work = expected(source, estimate);
             work.map(|work| (index, self.time(work, computing)))
                 .ok_or(Refused::NoEstimate)
         };
@@ -682,8 +672,8 @@ impl<'a> Reckoner<'a> {
                 (0, self.time(Span::from_secs_f64(*second), 1.0)),
                 number.saturating_sub(planned),
             );
-            let finish = self.finish(occupied, draft.iter().copied().chain(more), bag);
-            finish.is_some_and(|finish| finish <= deadline)
+            let times = self.times(occupied, draft.iter().copied().chain(more), bag);
+            times.is_some_and(|(_, finish)| finish <= deadline)
         });
 
         at_most(tasks, 1.0 - first, most)
@@ -710,30 +700,13 @@ impl<'a> Reckoner<'a> {
         Some((first.unwrap_or(self.now), last))
     }
 
-    /// Returns the completion of the last of these tasks of a bag; `None` where no host will do.
-    fn finish(
-        &self,
-        occupied: &Calendar<'_>,
-        tasks: impl Iterator<Item = (u32, TaskDuration)>,
-        bag: &Bag,
-    ) -> Option<Time> {
-        let (_, last) = self.times(occupied, tasks, bag)?;
-        Some(last)
-    }
-
     /// The cold start: a user whose estimates are of unknown quality may have one bag at a time
     /// judged as if no task were longer than the bag's median task. Else users whose estimates are
     /// far too high would never be admitted, and their estimates never be compared with run times.
     fn probation(&self, bag: &Bag, draft: &BagDraft, occupied: &Calendar<'_>) -> Option<Time> {
         let estimator = &bag.terms.estimator;
-        let known = self
-            .scheduler
-            .foresight
-            .experience
-            .estimates
-            .source(estimator)
-            .is_some_and(EstimateSource::known);
-
+        let source = self.estimates().source(estimator);
+        let known = source.is_some_and(EstimateSource::known);
         let promised = |job: &Job| {
             job.promised().is_some() && !job.settled() && job.stack.terms.estimator == *estimator
         };
@@ -749,8 +722,16 @@ impl<'a> Reckoner<'a> {
             let work = time.work.min(median);
             (*task, TaskDuration { work, ..*time })
         });
-        self.finish(occupied, shorter, bag)
+        let (_, finish) = self.times(occupied, shorter, bag)?;
+        Some(finish)
     }
+}
+
+/// Returns the work of a task with this estimate, or with none, as this source tells it; without a source
+/// the estimate.
+fn expected(source: Option<&EstimateSource>, estimate: Option<Span>) -> Option<Span> {
+    let corrected = source.and_then(|source| source.corrected(estimate));
+    corrected.or(estimate)
 }
 
 impl AdmissionTest<'_> {

@@ -82,11 +82,8 @@ impl Scheduler {
         by: TaskId,
         fx: &mut Vec<Effect>,
     ) -> Vec<AttemptId> {
-        let takes = self
-            .jobs
-            .table
-            .get(&by.job)
-            .map_or(Demand::PLAIN, |job| job.demand);
+        let job = self.jobs.table.get(&by.job);
+        let takes = job.map_or(Demand::PLAIN, |job| job.demand);
         let host = self.hosts.table.get(&id);
         let frozen = host.map_or_else(Vec::new, |host| host.freezes(attempts, takes));
         for attempt in &frozen {
@@ -125,27 +122,18 @@ impl Scheduler {
         self.jobs
             .mark(attempt, Phase::Held, hold_up, self.settings.max_copies);
 
-        let job = attempt.task.job;
-        let index = attempt.task.index;
-        if self
-            .jobs
-            .table
-            .get(&job)
-            .is_some_and(|job| !job.only_disclosed(index))
-        {
-            self.look_elsewhere(job, &IdSet::from_range(index, index));
+        let TaskId { job: of, index } = attempt.task;
+        let job = self.jobs.table.get(&of);
+        if job.is_some_and(|job| !job.only_disclosed(index)) {
+            self.look_elsewhere(of, &IdSet::from_range(index, index));
         }
     }
 
     /// Adds wishes for copies of the frozen ones among these requested tasks, for other hosts that
     /// are idle (`Job::want_copy`).
     pub(crate) fn look_elsewhere(&mut self, id: JobId, tasks: &IdSet) {
-        let Some(job) = self
-            .jobs
-            .table
-            .get_mut(&id)
-            .filter(|job| job.any_suspended())
-        else {
+        let job = self.jobs.table.get_mut(&id);
+        let Some(job) = job.filter(|job| job.any_suspended()) else {
             return;
         };
 

@@ -32,11 +32,8 @@ impl Scheduler {
         match self.jobs.user(id) {
             _ if again => self.decided(id, false),
             Some(user) => {
-                self.jobs
-                    .speculators
-                    .entry(user.clone())
-                    .or_default()
-                    .unasked = 0;
+                let speculator = self.jobs.speculators.entry(user.clone()).or_default();
+                speculator.unasked = 0;
                 self.expect_of(&user, MOST_BEFORE as usize + 1);
             }
             None => {}
@@ -45,13 +42,8 @@ impl Scheduler {
 
     /// Notes that a job is cancelled, with its unrequested tasks.
     pub(crate) fn on_rest_cancelled(&mut self, id: JobId) {
-        if self
-            .jobs
-            .table
-            .get_mut(&id)
-            .and_then(Job::drop_rest)
-            .is_some()
-        {
+        let rest = self.jobs.table.get_mut(&id).and_then(Job::drop_rest);
+        if rest.is_some() {
             self.decided(id, true);
         }
     }
@@ -76,9 +68,9 @@ impl Scheduler {
     pub(crate) fn on_rest_decided(&mut self, user: &str, dropped: Option<bool>) {
         let speculator = self.jobs.speculators.entry(user.to_owned()).or_default();
         speculator.unasked = 0;
-        dropped
-            .into_iter()
-            .for_each(|dropped| speculator.decide(dropped));
+        if let Some(dropped) = dropped {
+            speculator.decide(dropped);
+        }
         self.expect_of(user, usize::MAX);
     }
 

@@ -187,15 +187,10 @@ impl Scheduler {
         if !self.settings.stops_when_reported {
             return 0;
         }
-        let loads = self
-            .hosts
-            .table
-            .values()
-            .filter(|host| host.takes_work())
-            .flat_map(|host| host.books.iter());
-        loads
-            .filter(|(_, load)| load.stopping && !load.frozen)
-            .count() as u64
+        let hosts = self.hosts.table.values().filter(|host| host.takes_work());
+        let loads = hosts.flat_map(|host| host.books.iter());
+        let coming = loads.filter(|(_, load)| load.stopping && !load.frozen);
+        coming.count() as u64
     }
 
     /// Returns the kind of a waiting job's next task, which tells whom it may preempt, and its needs;

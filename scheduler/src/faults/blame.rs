@@ -46,12 +46,8 @@ fn blamable(outcome: &Outcome) -> bool {
 impl Scheduler {
     /// Whether hosts are held responsible for failures of this job. For a lack of room they are in any case.
     pub(crate) fn blames(&self, id: JobId) -> bool {
-        self.settings.benching
-            && self
-                .jobs
-                .table
-                .get(&id)
-                .is_some_and(|job| job.gang.is_none())
+        let job = self.jobs.table.get(&id);
+        self.settings.benching && job.is_some_and(|job| job.gang.is_none())
     }
 
     /// Judges an attempt's host by its outcome.
@@ -102,12 +98,8 @@ impl Scheduler {
 
     /// Takes back the attempts of a job that a host holds beyond its slots.
     fn take_back_all(&mut self, id: HostId, of: JobId, fx: &mut Vec<Effect>) {
-        let backlog = self
-            .hosts
-            .table
-            .get(&id)
-            .map(Host::backlog)
-            .unwrap_or_default();
+        let host = self.hosts.table.get(&id);
+        let backlog = host.map(Host::backlog).unwrap_or_default();
         for attempt in backlog.into_iter().filter(|attempt| attempt.task.job == of) {
             self.take_back(id, attempt, fx);
         }
@@ -235,11 +227,8 @@ impl Scheduler {
         let Some(host) = self.hosts.table.at_mut(&id) else {
             return;
         };
-        if host
-            .trouble
-            .take()
-            .is_some_and(|trouble| trouble.bench.is_some())
-        {
+        let trouble = host.trouble.take();
+        if trouble.is_some_and(|trouble| trouble.bench.is_some()) {
             self.hosts.index.benches.retain(|(_, of)| *of != id);
             self.reindex(id);
         }
@@ -259,11 +248,7 @@ impl Scheduler {
             && at <= self.now
         {
             self.hosts.index.benches.pop_first();
-            let trouble = self
-                .hosts
-                .table
-                .at_mut(&id)
-                .and_then(|host| host.trouble.as_mut());
+            let trouble = self.hosts.get(id).and_then(|host| host.trouble.as_mut());
             if let Some(bench) = trouble.and_then(|trouble| trouble.bench.as_mut()) {
                 bench.probing = true;
                 self.reindex(id);

@@ -362,11 +362,8 @@ impl Scheduler {
             return self.finish(attempt, fx);
         }
 
-        let (party, valid) = self
-            .hosts
-            .table
-            .get(&host)
-            .map_or((host, 0), |host| (host.party, host.valid));
+        let known = self.hosts.table.get(&host);
+        let (party, valid) = known.map_or((host, 0), |host| (host.party, host.valid));
         let Some(record) = job.records.at_mut(&attempt.task.index) else {
             return;
         };

@@ -588,19 +588,18 @@ impl Scheduler {
     /// Returns the time, in seconds from now, by which a copy of a task could be done that is known to be late;
     /// infinite where the policy makes none. The last waiting tasks should start in `queue_s`.
     fn copies_in_s(&self, job: &Job, pace: &JobPace, queue_s: f64, now: Time) -> f64 {
-        let replication = job.policy.replication;
-        match replication {
-            Replication::Gain(gain) if gain.copies_max > 0.0 => {
-                queue_s + self.copy_s(job, pace, now)
+        let begins_s = match job.policy.replication {
+            Replication::Gain(gain) if gain.copies_max > 0.0 => Some(queue_s),
+            Replication::Dup(dup) if dup.which == Replicated::Running => Some(queue_s),
+            Replication::Timeout(_) => {
+                let forecast = job.plan.forecast;
+                forecast.map(|forecast| forecast.finish.since(now).secs())
             }
-            Replication::Dup(_) if replication.overlap() == Some(Replicated::Running) => {
-                queue_s + self.copy_s(job, pace, now)
-            }
-            Replication::Timeout(_) => job.plan.forecast.map_or(f64::INFINITY, |forecast| {
-                forecast.finish.since(now).secs() + self.copy_s(job, pace, now)
-            }),
-            _ => f64::INFINITY,
-        }
+            _ => None,
+        };
+        begins_s.map_or(f64::INFINITY, |begins_s| {
+            begins_s + self.copy_s(job, pace, now)
+        })
     }
 
     /// Returns the time of a copy on the fastest ready host, in seconds; where none is ready, on a

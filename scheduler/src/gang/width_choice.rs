@@ -102,13 +102,9 @@ impl Scheduler {
             parallelism: ranks.parallelism,
             sigma: ranks.sigma,
         };
-        let hosts = self
-            .hosts
-            .table
-            .values()
-            .filter(|host| counts(host))
-            .count() as u32;
-        let widest = ranks.most.unwrap_or(hosts.min(WIDEST)).max(ranks.least);
+        let hosts = self.hosts.table.values().filter(|host| counts(host));
+        let hosts = (hosts.count() as u32).min(WIDEST);
+        let widest = ranks.most.unwrap_or(hosts).max(ranks.least);
 
         let said = |fitted: Malleable| {
             // The user's statements hold for this job; runs give the rest.
@@ -166,10 +162,8 @@ impl Scheduler {
 
     /// Whether the host can start an attempt together with those of other hosts.
     pub(crate) fn starts_together(&self, id: HostId) -> bool {
-        self.hosts
-            .table
-            .get(&id)
-            .is_some_and(|host| host.offers.together)
+        let host = self.hosts.table.get(&id);
+        host.is_some_and(|host| host.offers.together)
     }
 
     /// Returns the state of a gang; `None` for any other job.
@@ -298,13 +292,8 @@ impl Scheduler {
 
     /// Scales a speedup law to the mean speed of the present hosts.
     pub(super) fn paced(&self, scaling: Malleable) -> Malleable {
-        let speed = self
-            .hosts
-            .index
-            .all
-            .mean_speed()
-            .filter(|speed| *speed > 0.0)
-            .unwrap_or(1.0);
+        let mean = self.hosts.index.all.mean_speed();
+        let speed = mean.filter(|speed| *speed > 0.0).unwrap_or(1.0);
         Malleable {
             work_s: scaling.work_s / speed,
             ..scaling
@@ -388,7 +377,9 @@ impl Scheduler {
     ) -> T {
         let laws = LifetimeLaws::of(self);
         let seats = self.seats();
-        let fits = |host: &&Host| host.suits(needs) && host.offers.together;
+        let usable = |host: &&Host| {
+            counts(host) && host.owner.lets_run() && host.suits(needs) && host.offers.together
+        };
         let filled: BTreeSet<HostId> = self.jobs.fillers.values().copied().collect();
         let kept = self.jobs.kept.iter().map(|kept| (kept.host, kept.gang));
         let kept: BTreeMap<HostId, JobId> = kept.collect();
@@ -397,13 +388,7 @@ impl Scheduler {
         let mut waiting = BTreeMap::<JobId, u32>::new();
         let mut busy = Vec::new();
 
-        for host in self
-            .hosts
-            .table
-            .values()
-            .filter(|host| counts(host) && host.owner.lets_run())
-            .filter(fits)
-        {
+        for host in self.hosts.table.values().filter(usable) {
             if host.room_for(needs.takes) > 0
                 || also.contains(&host.id)
                 || filled.contains(&host.id)
