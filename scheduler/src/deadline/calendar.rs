@@ -148,22 +148,11 @@ pub(crate) struct Booking {
 impl<'a> Calendar<'a> {
     /// Adds a slot; `idle` is whether nothing runs there.
     pub(crate) fn add(&mut self, slots: &Slots<'a>, free: Time, idle: bool) {
-        let Slots {
-            host,
-            offers,
-            room,
-            rate,
-            lent,
-            apart,
-        } = *slots;
-
-        let only = apart.then_some(host);
+        let offers = slots.offers;
+        let only = slots.apart.then_some(slots.host);
+        let loan = slots.lent.map(|lent| (lent.until, lent.longest));
         let kind = (
-            (
-                rate.to_bits(),
-                lent.map(|lent| (lent.until, lent.longest)),
-                only,
-            ),
+            (slots.rate.to_bits(), loan, only),
             (offers.confinement, offers.network, offers.task_disk_mib),
             (offers.platform.as_ref(), &offers.labels),
         );
@@ -171,9 +160,9 @@ impl<'a> Calendar<'a> {
         let lanes = &mut self.lanes;
         let lane = *self.by_kind.entry(kind).or_insert_with(|| {
             lanes.push(SlotLane {
-                rate,
+                rate: slots.rate,
                 offers,
-                lent,
+                lent: slots.lent,
                 only,
                 free: BinaryHeap::new(),
             });
@@ -183,8 +172,8 @@ impl<'a> Calendar<'a> {
             .free
             .push(Reverse((free, self.slots.len() as u32)));
         self.slots.push(Slot {
-            host,
-            room,
+            host: slots.host,
+            room: slots.room,
             lane,
             free,
             idle,
@@ -285,10 +274,9 @@ impl<'a> Calendar<'a> {
         let known = self.suiting.take().filter(|known| known.needs == *needs);
         known.unwrap_or_else(|| {
             let lanes = self.lanes.iter();
-            let lanes = lanes.map(|lane| lane.suits(needs, &self.avoided)).collect();
             Box::new(SuitingLanes {
                 needs: needs.clone(),
-                lanes,
+                lanes: lanes.map(|lane| lane.suits(needs, &self.avoided)).collect(),
             })
         })
     }

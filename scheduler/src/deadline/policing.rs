@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use common::{AttemptId, JobId, Span, Time};
+use common::{AttemptId, JobId, Span, TaskId, Time};
 
 use crate::deadline::admission::AdmissionTest;
 use crate::policy::Policy;
@@ -120,18 +120,12 @@ impl Scheduler {
                 let Some(policed) = self.policed_attempt(job, copy, now) else {
                     continue;
                 };
-                let PolicedAttempt {
-                    victim,
-                    elapsed_s,
-                    rate,
-                    runs,
-                } = policed;
-                let estimate_s = victim.estimate.secs();
-                if runs
-                    && elapsed_s > estimate_s + SMALLEST_S * rate
-                    && policing.condemns(copy.attempt, now, estimate_s, elapsed_s)
+                let estimate_s = policed.victim.estimate.secs();
+                if policed.runs
+                    && policed.elapsed_s > estimate_s + SMALLEST_S * policed.rate
+                    && policing.condemns(copy.attempt, now, estimate_s, policed.elapsed_s)
                 {
-                    victims.push(victim);
+                    victims.push(policed.victim);
                 }
             }
         }
@@ -220,30 +214,24 @@ impl Scheduler {
     /// job has retries left, but behind the bag. Their run times are compared with the estimates.
     pub(crate) fn kill(&mut self, victims: &[Victim], by: JobId, fx: &mut Vec<Effect>) {
         let mut behind = BTreeSet::new();
-        for Victim {
-            host,
-            attempt,
-            estimate,
-            elapsed,
-        } in victims.iter().copied()
-        {
-            let id = attempt.task.job;
-            let index = attempt.task.index;
-            self.hosts
-                .stop(host, attempt, self.now, self.settings.stops_when_reported);
+        for victim in victims {
+            let attempt = victim.attempt;
+            let TaskId { job: id, index } = attempt.task;
+            let reported = self.settings.stops_when_reported;
+            self.hosts.stop(victim.host, attempt, self.now, reported);
 
             let why = EndReason::Policed {
-                estimate,
-                elapsed,
+                estimate: victim.estimate,
+                elapsed: victim.elapsed,
                 by,
             };
-            effect::stop(host, attempt, why.clone(), fx);
+            effect::stop(victim.host, attempt, why.clone(), fx);
 
             if let Some(job) = self.jobs.table.get_mut(&id) {
-                job.outlived(index, elapsed.secs());
+                let work_s = victim.elapsed.secs();
+                job.outlived(index, work_s);
                 behind.extend(job.may_retry(index).then_some(id));
                 if job.teaches() {
-                    let work_s = elapsed.secs();
                     let work = ObservedWork {
                         work_s,
                         computing_s: job.computing() * work_s,

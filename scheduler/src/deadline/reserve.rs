@@ -96,11 +96,8 @@ impl Job {
         {
             return None;
         }
-        let killed_s = self
-            .records
-            .get(&index)
-            .map_or(0.0, |record| record.killed_s);
-        self.lessons.limit_s(killed_s).map(Span::from_secs_f64)
+        let limit_s = self.lessons.limit_s(self.killed_s(index));
+        limit_s.map(Span::from_secs_f64)
     }
 
     /// Returns the expected second and later attempts of its tasks, each with its reserved time.

@@ -42,8 +42,7 @@ impl Scheduler {
         let now = now.max(self.now);
         let jobs = || ids.iter().filter_map(|id| self.jobs.table.get(id));
         let promised = jobs().filter(|job| job.promise.is_some());
-        let promised: Vec<JobId> = promised.map(|job| job.rank.job).collect();
-        let finishes = self.promised_finishes(&promised, now);
+        let finishes = self.promised_finishes(promised, now);
 
         let states = jobs().filter_map(|job| {
             let id = job.rank.job;
@@ -78,12 +77,6 @@ impl Scheduler {
         })
     }
 
-    /// Predicts the completion of the last task of a job with a promise; `None` where no host that
-    /// takes work would do for all of them.
-    pub(crate) fn promised_finish(&self, id: JobId, now: Time) -> Option<Time> {
-        self.promised_finishes(&[id], now).remove(&id)
-    }
-
     /// Predicts the same as if jobs' own tasks corrected no estimates: a promise that was made by estimates
     /// is renewed by estimates.
     pub(crate) fn finish_by_estimates(&self, id: JobId) -> Option<Time> {
@@ -96,9 +89,13 @@ impl Scheduler {
     /// tasks end with the first of their attempts, and its waiting ones behind those before them.
     /// The line is put on the calendar once for all of them. Left out are jobs for whose tasks no
     /// host that takes work would do.
-    pub(crate) fn promised_finishes(&self, ids: &[JobId], now: Time) -> BTreeMap<JobId, Time> {
+    pub(crate) fn promised_finishes<'a>(
+        &self,
+        jobs: impl IntoIterator<Item = &'a Job>,
+        now: Time,
+    ) -> BTreeMap<JobId, Time> {
         let mut alike: Vec<(Reckoning, Vec<&Job>)> = Vec::new();
-        for job in ids.iter().filter_map(|id| self.jobs.table.get(id)) {
+        for job in jobs {
             let Some(reckoning) = job.policy.admission.reckoning() else {
                 continue;
             };

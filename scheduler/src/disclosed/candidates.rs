@@ -28,19 +28,12 @@ pub(crate) struct PreemptionCandidate {
 
 impl PreemptionCandidate {
     pub(crate) fn order(&self) -> CandidateOrder {
-        let TaskTurn {
-            disclosed,
-            key,
-            place,
-            index,
-        } = self.turn;
-
         (
-            disclosed,
+            self.turn.disclosed,
             Reverse(self.loss),
-            key,
-            place,
-            index,
+            self.turn.key,
+            self.turn.place,
+            self.turn.index,
             Reverse(self.attempt),
         )
     }

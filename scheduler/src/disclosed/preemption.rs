@@ -487,15 +487,7 @@ impl Scheduler {
 
     /// Ends an attempt for another task. What is left of its own is noted if it keeps its state.
     fn end_for(&mut self, chosen: &PreemptionCandidate, by: TaskId, fx: &mut Vec<Effect>) {
-        let PreemptionCandidate {
-            host,
-            attempt,
-            left,
-            loss,
-            ..
-        } = *chosen;
-
-        let TaskId { job: id, index } = attempt.task;
+        let TaskId { job: id, index } = chosen.attempt.task;
         let Some(job) = self.jobs.table.get_mut(&id) else {
             return;
         };
@@ -503,11 +495,11 @@ impl Scheduler {
         if let Some(speculation) = job
             .speculation
             .as_mut()
-            .filter(|_| kept && loss == Span::ZERO)
+            .filter(|_| kept && chosen.loss == Span::ZERO)
         {
-            speculation.left.insert(index, left);
+            speculation.left.insert(index, chosen.left);
         }
-        self.preempt(host, attempt, by, kept, fx);
+        self.preempt(chosen.host, chosen.attempt, by, kept, fx);
     }
 
     /// Preempts attempts of unrequested tasks for a waiting gang, if it starts on their hosts and

@@ -137,9 +137,9 @@ impl Scheduler {
         let (promised, others): (Vec<&Job>, Vec<&Job>) = jobs.partition(|job| {
             job.promise.is_some() && !job.settled() && !job.is_held() && job.unsettled() > 0
         });
-        let of_promised = promised.iter().filter(|job| !self.lacks_owners(job));
-        let of_promised: Vec<JobId> = of_promised.map(|job| job.rank.job).collect();
-        let finishes = self.promised_finishes(&of_promised, now);
+        let with_owners = promised.iter().copied();
+        let with_owners = with_owners.filter(|job| !self.lacks_owners(job));
+        let finishes = self.promised_finishes(with_owners, now);
 
         let promised = promised.into_iter().filter_map(|job| {
             let finish = *finishes.get(&job.rank.job)?;
@@ -240,7 +240,8 @@ impl Scheduler {
             return None;
         }
         if job.promise.is_some() {
-            return Some(Prediction::roughly(now, self.promised_finish(id, now)?));
+            let finish = self.promised_finishes([job], now).remove(&id)?;
+            return Some(Prediction::roughly(now, finish));
         }
         if job.gang.is_some() {
             return Some(Prediction::roughly(now, self.finish_together(id, now)?));

@@ -697,11 +697,9 @@ impl<'a> SlotQueue<'a> {
         // A sample stands for many slots: the median is the same, the interval somewhat wider.
         let each = units.len().div_ceil(UNITS).max(1);
         let some = units.into_iter().skip(each / 2).step_by(each).collect();
-        let machine = MachineState::new(0, some);
-        let taken_s = OnceCell::new();
         SlotQueue {
-            machine,
-            taken_s,
+            machine: MachineState::new(0, some),
+            taken_s: OnceCell::new(),
             each: each as u64,
             free: free as u64,
             slots,

@@ -140,13 +140,7 @@ impl LimitSource {
 
     /// Whether limits are learned from runs.
     pub fn learns(self) -> bool {
-        matches!(
-            self,
-            LimitSource::TimeOptimal
-                | LimitSource::Adaptive { .. }
-                | LimitSource::Learned(_)
-                | LimitSource::Windowed { .. }
-        )
+        !matches!(self, LimitSource::Fixed | LimitSource::Policed(_))
     }
 
     /// Returns the rate of small work that it computes with; `present` is the present one.

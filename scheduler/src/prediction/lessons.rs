@@ -102,10 +102,9 @@ impl Lessons {
 
     /// Returns the limits in the form that users are shown.
     pub(crate) fn told(&self) -> LearnedLimits {
-        let killed = self.runs.iter().filter(|run| !run.done).count() as u64;
         LearnedLimits {
             runs: self.runs.len() as u64,
-            killed,
+            killed: self.runs.iter().filter(|run| !run.done).count() as u64,
             zeta: self.zeta,
             sequence: self.sequence.clone(),
         }

@@ -42,12 +42,10 @@ impl ExclPred {
             + predict::makespan(view.unsettled(), hosts, work_s, rate, view.start_cost())?;
 
         let early = Span::from_secs_f64(self.revert * work_s / mean_speed);
-        let reverts = Time(finish.0.saturating_sub(early.0));
-        let task = view.start_cost() + Span::from_secs_f64(work_s / rate);
         Some(PredictedCompletion {
             finish,
-            reverts,
-            task,
+            reverts: Time(finish.0.saturating_sub(early.0)),
+            task: view.start_cost() + Span::from_secs_f64(work_s / rate),
             next: view.finished() + hosts,
         })
     }

@@ -140,8 +140,6 @@ impl<'a> Gains<'a> {
 
         let step_s = (end_s - search.begin_s) / POINTS as f64;
         let at_s = std::array::from_fn(|point| search.begin_s + (point as f64 + 0.5) * step_s);
-        let open = Vec::with_capacity(tasks);
-        let odds = Vec::with_capacity(tasks);
         let fall = (-2.0 * step_s / (search.task_s + search.best_s)).exp();
         let alive = |steps: f64| search.curves.resumption.alive(steps * step_s);
         let row =
@@ -153,8 +151,8 @@ impl<'a> Gains<'a> {
             at_s,
             lasting,
             fall,
-            open,
-            odds,
+            open: Vec::with_capacity(tasks),
+            odds: Vec::with_capacity(tasks),
             done: [1.0; POINTS],
         }
     }

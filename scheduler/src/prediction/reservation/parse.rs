@@ -46,11 +46,10 @@ impl FromStr for NamedLaw {
             ("gamma", &[_, _, shape, scale]) => Family::Gamma { shape, scale },
             ("uniform", &[_, _]) => Family::Uniform,
             _ => {
-                let wanted = form.matches(',').count() + 1;
                 return Err(BadLaw::Count {
                     name,
                     form,
-                    wanted,
+                    wanted: form.matches(',').count() + 1,
                     found: numbers.len(),
                 });
             }

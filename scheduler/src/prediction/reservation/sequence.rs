@@ -20,15 +20,14 @@ pub struct Sequence {
 
 impl Sequence {
     pub(super) fn new(grid: &RunTimeGrid, cost: f64, points: Vec<usize>) -> Self {
-        let limits = points.iter().map(|point| grid.time(*point)).collect();
         let done = points
             .iter()
             .map(|point| 1.0 - grid.after(*point))
             .collect();
         Self {
             cost,
+            limits: points.iter().map(|point| grid.time(*point)).collect(),
             points,
-            limits,
             done,
         }
     }

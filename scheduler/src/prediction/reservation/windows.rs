@@ -81,10 +81,9 @@ impl Windows {
     /// Returns the outlook of a window that has been open for `age_s` at `now_s` (seconds since
     /// 1970 in local time).
     pub fn outlook(&self, now_s: f64, age_s: f64) -> Outlook {
-        let factors = (0..HOURS).map(|hour| self.factor(hour)).collect();
         Outlook {
             curve: self.by_age.curve(),
-            factors,
+            factors: (0..HOURS).map(|hour| self.factor(hour)).collect(),
             now_s,
             age_s,
         }
