@@ -1,7 +1,6 @@
 //! The order of a job's tasks where requested ones go before those that are only disclosed (Petrou
 //! et al. 2004). Preemption lives in `crate::disclosed::preemption`.
 
-use crate::state::speculation::Speculator;
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::{IdSet, JobId};
@@ -109,9 +108,8 @@ impl Scheduler {
             .collect();
         for id in over {
             speculator.jobs.remove(&id);
-            speculator.unasked = speculator
-                .unasked
-                .saturating_add(table.get(&id).map_or(0, Job::unasked));
+            let unasked = table.get(&id).map_or(0, Job::unasked);
+            speculator.unasked = speculator.unasked.saturating_add(unasked);
         }
 
         let goes_on = speculator.goes_on();
@@ -133,21 +131,13 @@ impl Scheduler {
         }
 
         self.jobs.speculating.insert(id);
-        let user = &job.stack.terms.estimator.user;
-        if !self.jobs.speculators.contains_key(user) {
-            self.jobs
-                .speculators
-                .insert(user.clone(), Speculator::default());
-        }
-
-        if let Some(speculator) = self.jobs.speculators.get_mut(user) {
-            let before = speculator
-                .unasked
-                .saturating_add(speculator.jobs.len() as u32);
-            job.expect(speculator.goes_on(), before.min(MOST_BEFORE));
-            speculator.jobs.insert(id);
-            job.hold_back(speculator.full);
-        }
+        let user = job.stack.terms.estimator.user.clone();
+        let speculator = self.jobs.speculators.entry(user).or_default();
+        let ahead = speculator.jobs.len() as u32;
+        let before = speculator.unasked.saturating_add(ahead);
+        job.expect(speculator.goes_on(), before.min(MOST_BEFORE));
+        speculator.jobs.insert(id);
+        job.hold_back(speculator.full);
     }
 
     /// Registers a job again after tasks of it were reopened. Meanwhile it may have missed that the
@@ -194,9 +184,8 @@ impl Scheduler {
 
 /// Whether unexecuted tasks of the job may still be needed.
 fn open(table: &BTreeMap<JobId, Job>, id: JobId) -> bool {
-    table
-        .get(&id)
-        .is_some_and(|job| job.speculates() && !job.settled())
+    let job = table.get(&id);
+    job.is_some_and(|job| job.speculates() && !job.settled())
 }
 
 impl Jobs {

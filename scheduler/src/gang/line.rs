@@ -87,9 +87,8 @@ impl Scheduler {
             .filter_map(|id| self.jobs.table.get(id))
             .map(|job| job.rank)
             .max();
-        let line: BTreeSet<JobId> = self.jobs.gangs.union(&wanted).copied().collect();
+        let line = self.jobs.gangs.union(&wanted);
         let mut line: Vec<&Job> = line
-            .iter()
             .filter_map(|id| self.jobs.table.get(id))
             .filter(|job| Some(job.rank) <= last)
             .filter(|job| job.gang.as_ref().is_some_and(|gang| gang.formed.is_none()))

@@ -139,11 +139,8 @@ impl Scheduler {
     /// none.
     pub(crate) fn fill_seats(&mut self, id: JobId, fx: &mut Vec<Effect>) -> bool {
         while let Some(index) = self.seatless(id) {
-            let Some(host) = self.seat_for(id) else {
-                self.lack(id);
-                return false;
-            };
-            if !self.seat(id, index, host, fx) {
+            let host = self.seat_for(id);
+            if !host.is_some_and(|host| self.seat(id, index, host, fx)) {
                 self.lack(id);
                 return false;
             }
@@ -369,13 +366,8 @@ impl Scheduler {
             let waits = |(_, attempt, phase): &(HostId, AttemptId, Phase)| {
                 *phase == Phase::Ready && gang.told.insert(*attempt)
             };
-            fx.extend(
-                live.iter()
-                    .copied()
-                    .filter(waits)
-                    .map(|(host, attempt, _)| Effect::Begin { host, attempt }),
-            );
-
+            let waiting = live.iter().copied().filter(waits);
+            fx.extend(waiting.map(|(host, attempt, _)| Effect::Begin { host, attempt }));
             gang.told.retain(|told| {
                 live.iter()
                     .any(|(_, attempt, phase)| attempt == told && *phase == Phase::Ready)

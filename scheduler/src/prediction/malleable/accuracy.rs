@@ -94,15 +94,9 @@ impl Pending {
     /// Returns the predictions that can be judged now that `free` hosts are free, each with the
     /// real wait.
     pub fn came(&mut self, free: u32, now_s: f64) -> Vec<(f64, f64)> {
-        let judged = |(hosts, ..): &(u32, f64, f64)| *hosts <= free;
-        let came = self
-            .told
-            .iter()
-            .filter(|told| judged(told))
-            .map(|(_, predicted_s, then_s)| (*predicted_s, now_s - then_s));
-        let came = came.collect();
-        self.told.retain(|told| !judged(told));
-        came
+        let judged = self.told.extract_if(.., |(hosts, ..)| *hosts <= free);
+        let came = judged.map(|(_, predicted_s, then_s)| (predicted_s, now_s - then_s));
+        came.collect()
     }
 }
 

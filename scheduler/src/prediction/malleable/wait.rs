@@ -401,16 +401,10 @@ impl<'a> MachineState<'a> {
             return reaches.then(|| reached_s(function, target, earliest_s, longest_s));
         }
 
-        let place = |number: u32| {
-            longest_s
-                .max(1.0)
-                .powf(f64::from(number) / f64::from(PLACES))
-                - 1.0
-        };
-
+        let wider = longest_s.max(1.0);
         let mut before_s = 0.0;
         for number in 0..=PLACES {
-            let time_s = place(number);
+            let time_s = wider.powf(f64::from(number) / f64::from(PLACES)) - 1.0;
             if function(time_s) >= target {
                 return Some(reached_s(function, target, before_s, time_s));
             }
