@@ -3,7 +3,7 @@
 //!
 //! The calendar is of all promised jobs at once, so `Scheduler::place_promised` in
 //! `handlers::dispatch` starts their tasks, before other jobs are placed; it keeps a host idle for a
-//! task that is to start there. [`Answer::propose`] is asked only
+//! task that is to start there. [`Answer::candidates`] is asked only
 //! for jobs without a promise, and for results that hosts have to agree on: of those the calendar
 //! does not know who may run them.
 

@@ -14,7 +14,7 @@
 //!
 //! [`Answer::prepare`] makes the prediction before a round of placement and leaves it in the job's
 //! [`JobPlan`], with the time from which on slow hosts are taken again as `review`: `Job::next_alarm`
-//! rings then, and the job is placed anew. [`Answer::propose`] reads the prediction from the plan; so
+//! rings then, and the job is placed anew. [`Answer::candidates`] reads the prediction from the plan; so
 //! does the replication of EXCL-PRED-TO, for its timeouts.
 
 use common::{HostId, Span, Speed, Time};
@@ -58,18 +58,6 @@ impl ExclPred {
             .filter(|forecast| view.now() < forecast.reverts)?;
         Some((forecast.finish, view.work_s()?))
     }
-
-    /// The ready hosts that would be done in time, the fastest first.
-    fn in_time(view: &impl PlacementView, plan: &JobPlan) -> impl Iterator<Item = HostId> {
-        let deadline = Self::deadline(view, plan);
-        let in_time = move |(speed, _): &(Speed, HostId)| {
-            deadline
-                .is_none_or(|(end, work_s)| view.now() + view.duration_at(work_s, *speed) <= end)
-        };
-        view.ready_by_speed()
-            .take_while(in_time)
-            .map(|(_, host)| host)
-    }
 }
 
 impl HasSettings for ExclPred {
@@ -91,13 +79,15 @@ impl Answer for ExclPred {
         "the fastest ready host, unless it would be done after the predicted end of the job; from that end on any"
     }
 
-    fn propose(
-        self,
-        view: &impl PlacementView,
-        plan: &JobPlan,
-        fit: impl Fn(HostId) -> bool,
-    ) -> Option<HostId> {
-        Self::in_time(view, plan).find(|host| fit(*host))
+    fn candidates(self, view: &impl PlacementView, plan: &JobPlan) -> impl Iterator<Item = HostId> {
+        let deadline = Self::deadline(view, plan);
+        let in_time = move |(speed, _): &(Speed, HostId)| {
+            deadline
+                .is_none_or(|(end, work_s)| view.now() + view.duration_at(work_s, *speed) <= end)
+        };
+        view.ready_by_speed()
+            .take_while(in_time)
+            .map(|(_, host)| host)
     }
 
     fn prepares(self) -> bool {
@@ -115,7 +105,7 @@ impl Answer for ExclPred {
     }
 
     fn eligible(self, view: &impl PlacementView, plan: &JobPlan) -> u64 {
-        Self::in_time(view, plan).count() as u64
+        self.candidates(view, plan).count() as u64
     }
 
     fn objection(self, view: &impl PlacementView, plan: &JobPlan, speed: Speed) -> Option<String> {

@@ -22,13 +22,6 @@ impl ExclS {
         let fastest = view.fastest().map_or(0.0, Speed::factor);
         (mean - self.sds * sd).min(fastest)
     }
-
-    /// The ready hosts that are not too slow, the fastest first.
-    fn fast(self, view: &impl PlacementView) -> impl Iterator<Item = HostId> {
-        let threshold = self.threshold(view);
-        let fast = move |(speed, _): &(Speed, HostId)| speed.factor() >= threshold;
-        view.ready_by_speed().take_while(fast).map(|(_, host)| host)
-    }
 }
 
 impl HasSettings for ExclS {
@@ -47,17 +40,14 @@ impl Answer for ExclS {
         "the fastest ready host, never one that is too slow among all hosts"
     }
 
-    fn propose(
-        self,
-        view: &impl PlacementView,
-        _: &JobPlan,
-        fit: impl Fn(HostId) -> bool,
-    ) -> Option<HostId> {
-        self.fast(view).find(|host| fit(*host))
+    fn candidates(self, view: &impl PlacementView, _: &JobPlan) -> impl Iterator<Item = HostId> {
+        let threshold = self.threshold(view);
+        let fast = move |(speed, _): &(Speed, HostId)| speed.factor() >= threshold;
+        view.ready_by_speed().take_while(fast).map(|(_, host)| host)
     }
 
-    fn eligible(self, view: &impl PlacementView, _: &JobPlan) -> u64 {
-        self.fast(view).count() as u64
+    fn eligible(self, view: &impl PlacementView, plan: &JobPlan) -> u64 {
+        self.candidates(view, plan).count() as u64
     }
 
     fn objection(self, view: &impl PlacementView, _: &JobPlan, speed: Speed) -> Option<String> {

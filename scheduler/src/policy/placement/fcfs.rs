@@ -14,12 +14,7 @@ impl Answer for Fcfs {
         "the host that has been ready for longest"
     }
 
-    fn propose(
-        self,
-        view: &impl PlacementView,
-        _: &JobPlan,
-        fit: impl Fn(HostId) -> bool,
-    ) -> Option<HostId> {
-        view.ready_by_since().find(|host| fit(*host))
+    fn candidates(self, view: &impl PlacementView, _: &JobPlan) -> impl Iterator<Item = HostId> {
+        view.ready_by_since()
     }
 }

@@ -9,7 +9,7 @@
 //! The rule needs all hosts with their attempts, so `Starter::place_ahead` in `handlers::lookahead`
 //! applies it, asked by [`Answer::looks_ahead`]. Where it declines the ready hosts, it leaves the time
 //! of its next look in the plan (`declined`), and `Job::next_alarm` rings then. Where it knows nothing
-//! of tasks yet, the job is placed as under PRI-CR. Copies are chosen by [`Answer::propose`].
+//! of tasks yet, the job is placed as under PRI-CR. Copies are chosen by [`Answer::candidates`].
 
 use common::Speed;
 

@@ -111,17 +111,10 @@ pub(crate) trait Answer: Copy {
     /// Returns what it does, for users.
     fn describe(self) -> &'static str;
 
-    /// Returns the host to take next, among those that pass `fit`; `None` where the job had better
+    /// Returns the ready hosts that it would take, the next one first; none where the job had better
     /// wait.
-    fn propose(
-        self,
-        view: &impl PlacementView,
-        _: &JobPlan,
-        fit: impl Fn(HostId) -> bool,
-    ) -> Option<HostId> {
-        view.ready_by_speed()
-            .map(|(_, host)| host)
-            .find(|host| fit(*host))
+    fn candidates(self, view: &impl PlacementView, _: &JobPlan) -> impl Iterator<Item = HostId> {
+        view.ready_by_speed().map(|(_, host)| host)
     }
 
     /// Whether [`Self::prepare`] does anything.
@@ -209,14 +202,14 @@ impl Placement {
         answer!(self, answer => answer.describe())
     }
 
-    /// Calls [`Answer::propose`].
+    /// Returns the first of [`Answer::candidates`] that passes `fit`.
     pub(crate) fn propose(
         self,
         view: &impl PlacementView,
         plan: &JobPlan,
         fit: impl Fn(HostId) -> bool,
     ) -> Option<HostId> {
-        answer!(self, answer => answer.propose(view, plan, fit))
+        answer!(self, answer => answer.candidates(view, plan).find(|host| fit(*host)))
     }
 
     /// Calls [`Answer::prepares`].

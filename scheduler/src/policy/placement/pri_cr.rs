@@ -1,5 +1,5 @@
 //! PRI-CR (Kondo et al. 2004, section 4): "hosts in the server's ready queue are prioritized by
-//! their clock rates". That is what [`Answer::propose`] does where an answer has none of its own.
+//! their clock rates". That is what [`Answer::candidates`] does where an answer has none of its own.
 
 use super::Answer;
 

@@ -52,17 +52,9 @@ impl Answer for PriCrWait {
         "none until enough hosts are ready or the wait is over, then the fastest"
     }
 
-    fn propose(
-        self,
-        view: &impl PlacementView,
-        plan: &JobPlan,
-        fit: impl Fn(HostId) -> bool,
-    ) -> Option<HostId> {
-        if plan.waited {
-            PriCr.propose(view, plan, fit)
-        } else {
-            None
-        }
+    fn candidates(self, view: &impl PlacementView, plan: &JobPlan) -> impl Iterator<Item = HostId> {
+        let after = plan.waited.then(|| PriCr.candidates(view, plan));
+        after.into_iter().flatten()
     }
 
     fn prepares(self) -> bool {

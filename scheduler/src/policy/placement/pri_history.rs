@@ -20,13 +20,8 @@ impl Answer for PriHistory {
          did per second"
     }
 
-    fn propose(
-        self,
-        view: &impl PlacementView,
-        _: &JobPlan,
-        fit: impl Fn(HostId) -> bool,
-    ) -> Option<HostId> {
-        order(view).into_iter().find(|host| fit(*host))
+    fn candidates(self, view: &impl PlacementView, _: &JobPlan) -> impl Iterator<Item = HostId> {
+        order(view).into_iter()
     }
 
     fn order(self, view: &impl PlacementView) -> Option<Vec<HostId>> {

@@ -2,7 +2,7 @@
 //! 4.3: the fastest host gets the waiting task that should make the most of the time for which its
 //! owner was recorded to stay away.
 //!
-//! [`Answer::propose`] names the host, as PRI-CR does. [`Answer::fills_windows`] has the starter ask
+//! [`Answer::candidates`] names the host, as PRI-CR does. [`Answer::fills_windows`] has the starter ask
 //! `Job::makes_the_most_of` in `windows::idle` for the task. The law of a host's windows comes from
 //! its recorded availability (`Event::HostWindows`), and the run times from past runs of the same
 //! user and program; where either is unknown, the next task in order starts.
