@@ -253,19 +253,6 @@ impl Scheduler {
             draft,
         }))
     }
-
-    /// Returns the probability that a job predicted to end by `finish` meets its deadline, by how
-    /// earlier promises were kept.
-    fn probability(&self, policy: &str, finish: Time, deadline: Time, now: Time) -> f64 {
-        let most = Prediction::roughly(now, finish).score(now, deadline);
-        let seen = self.foresight.experience.errors.of(policy, JobStage::Early);
-        let errors = seen
-            .iter()
-            .map(|error| f64::from(*error))
-            .chain(PRIOR_SCORES);
-        let kept = errors.filter(|error| *error <= most + 1e-6).count();
-        kept as f64 / (seen.len() + PRIOR_SCORES.len()) as f64
-    }
 }
 
 impl<'a> Reckoner<'a> {
@@ -329,18 +316,6 @@ impl<'a> Reckoner<'a> {
         let source = source.unwrap_or(&unknown);
         let of = (estimate, expected);
         Some(own.corrected(self.scheduler, job, of, source, self.now))
-    }
-
-    /// Returns the probability that the bag's tasks, of which the first should start at `begin` and the last
-    /// end by `finish`, take no longer than estimated by so much that they miss the deadline.
-    fn estimated(&self, bag: &Bag, (begin, finish): (Time, Time), deadline: Time) -> f64 {
-        let has_estimates = bag.rules.estimate.is_some() || !bag.terms.estimates.is_empty();
-        if !self.reckoning.calibrated || !has_estimates {
-            return 1.0;
-        }
-        let [expected, allowed] = [finish, deadline].map(|end| end.since(begin));
-        let of = &bag.terms.estimator;
-        self.estimates().suffices(of, expected, allowed)
     }
 
     /// Returns the expected work of a waiting task of the job.
@@ -647,84 +622,6 @@ impl<'a> Reckoner<'a> {
             .flat_map(|index| std::iter::repeat_n(time(index), results))
             .collect()
     }
-
-    /// Returns the probability that no more tasks are killed at their first limit than can be tried
-    /// again by the deadline; 1 without learned limits.
-    fn suffices(
-        &self,
-        bag: &Bag,
-        lessons: &Lessons,
-        draft: &BagDraft,
-        occupied: &Calendar<'_>,
-        deadline: Time,
-    ) -> f64 {
-        let Some(Sequence { limits, done, .. }) = lessons.sequence() else {
-            return 1.0;
-        };
-        let (Some(second), Some(first)) = (limits.get(1), done.first()) else {
-            return 1.0;
-        };
-
-        let tasks = bag.tasks.len();
-        let planned = draft.len().saturating_sub(tasks as usize);
-        let most = most_second(tasks, planned, |number| {
-            let more = std::iter::repeat_n(
-                (0, self.time(Span::from_secs_f64(*second), 1.0)),
-                number.saturating_sub(planned),
-            );
-            let times = self.times(occupied, draft.iter().copied().chain(more), bag);
-            times.is_some_and(|(_, finish)| finish <= deadline)
-        });
-
-        at_most(tasks, 1.0 - first, most)
-    }
-
-    /// Returns the start of the first and the completion of the last of these tasks of a bag; `None` where no
-    /// host will do.
-    fn times(
-        &self,
-        occupied: &Calendar<'_>,
-        tasks: impl Iterator<Item = (u32, TaskDuration)>,
-        bag: &Bag,
-    ) -> Option<(Time, Time)> {
-        let mut calendar = occupied.clone();
-        let cap = self.cap_of_bag(bag);
-        let mut first = None;
-        let mut last = self.now;
-        for (_, time) in tasks {
-            let entry = calendar.stack_for(cap, time, &bag.rules.needs)?;
-            first = Some(first.map_or(entry.start, |first: Time| first.min(entry.start)));
-            last = last.max(entry.finish);
-        }
-
-        Some((first.unwrap_or(self.now), last))
-    }
-
-    /// The cold start: a user whose estimates are of unknown quality may have one bag at a time
-    /// judged as if no task were longer than the bag's median task. Else users whose estimates are
-    /// far too high would never be admitted, and their estimates never be compared with run times.
-    fn probation(&self, bag: &Bag, draft: &BagDraft, occupied: &Calendar<'_>) -> Option<Time> {
-        let estimator = &bag.terms.estimator;
-        let source = self.estimates().source(estimator);
-        let known = source.is_some_and(EstimateSource::known);
-        let promised = |job: &Job| {
-            job.promised().is_some() && !job.settled() && job.stack.terms.estimator == *estimator
-        };
-        if !self.reckoning.calibrated || known || self.scheduler.jobs.table.values().any(promised) {
-            return None;
-        }
-
-        let mut works: Vec<Span> = draft.iter().map(|(_, time)| time.work).collect();
-        works.sort_unstable();
-
-        let median = *works.get(works.len() / 2)?;
-        let shorter = draft.iter().map(|(task, time)| {
-            let work = time.work.min(median);
-            (*task, TaskDuration { work, ..*time })
-        });
-        let (_, finish) = self.times(occupied, shorter, bag)?;
-        Some(finish)
-    }
 }
 
 /// Returns the work of a task with this estimate, or with none, as this source tells it; without a source
@@ -748,26 +645,16 @@ impl AdmissionTest<'_> {
     /// # Errors
     /// If there is none. Which of the tasks would be done in time is left open: `with_fits` says it.
     pub(crate) fn offer(&self, without: &BTreeSet<AttemptId>) -> Result<Offer, Refused> {
-        let Self {
-            reckoner,
-            bag,
-            policy,
-            deadline,
-            ..
-        } = self;
-        let occupied = reckoner.occupied(without);
-        let (begin, finish) = reckoner
-            .times(&occupied, self.draft.iter().copied(), bag)
-            .ok_or(Refused::NoHost)?;
+        let occupied = self.reckoner.occupied(without);
+        let times = self.times(&occupied, self.draft.iter().copied());
+        let (begin, finish) = times.ok_or(Refused::NoHost)?;
         let offer = |finish, probation| {
-            let suffices = reckoner.suffices(bag, &self.lessons, &self.draft, &occupied, *deadline);
-            let kept = reckoner
-                .scheduler
-                .probability(policy.name, finish, *deadline, reckoner.now);
+            let suffices = self.suffices(&occupied);
+            let kept = self.kept(finish);
             // A task that reaches a learned limit is tried again, however good estimates are.
             let estimated = match self.lessons.sequence() {
                 Some(_) => 1.0,
-                None => reckoner.estimated(bag, (begin, finish), *deadline),
+                None => self.estimated(begin, finish),
             };
             Offer {
                 finish,
@@ -775,18 +662,115 @@ impl AdmissionTest<'_> {
                 probation,
             }
         };
-        if finish <= *deadline {
+        if finish <= self.deadline {
             return Ok(offer(finish, false));
         }
 
-        let probation = reckoner.probation(bag, &self.draft, &occupied);
-        match probation.filter(|finish| finish <= deadline) {
+        let probation = self.probation(&occupied);
+        match probation.filter(|finish| *finish <= self.deadline) {
             Some(finish) => Ok(offer(finish, true)),
             None => Err(Refused::TooLate {
                 earliest: finish,
                 fits: IdSet::new(),
             }),
         }
+    }
+
+    /// Returns the probability that the bag, predicted to end by `finish`, meets its deadline, by how
+    /// earlier promises were kept.
+    fn kept(&self, finish: Time) -> f64 {
+        let now = self.reckoner.now;
+        let most = Prediction::roughly(now, finish).score(now, self.deadline);
+        let errors = &self.reckoner.scheduler.foresight.experience.errors;
+        let seen = errors.of(self.policy.name, JobStage::Early);
+        let errors = seen
+            .iter()
+            .map(|error| f64::from(*error))
+            .chain(PRIOR_SCORES);
+        let kept = errors.filter(|error| *error <= most + 1e-6).count();
+        kept as f64 / (seen.len() + PRIOR_SCORES.len()) as f64
+    }
+
+    /// Returns the probability that the bag's tasks, of which the first should start at `begin` and the last
+    /// end by `finish`, take no longer than estimated by so much that they miss the deadline.
+    fn estimated(&self, begin: Time, finish: Time) -> f64 {
+        let bag = self.bag;
+        let has_estimates = bag.rules.estimate.is_some() || !bag.terms.estimates.is_empty();
+        if !self.reckoner.reckoning.calibrated || !has_estimates {
+            return 1.0;
+        }
+        let estimates = self.reckoner.estimates();
+        let [expected, allowed] = [finish, self.deadline].map(|end| end.since(begin));
+        estimates.suffices(&bag.terms.estimator, expected, allowed)
+    }
+
+    /// Returns the probability that no more tasks are killed at their first limit than can be tried
+    /// again by the deadline; 1 without learned limits.
+    fn suffices(&self, occupied: &Calendar<'_>) -> f64 {
+        let Some(Sequence { limits, done, .. }) = self.lessons.sequence() else {
+            return 1.0;
+        };
+        let (Some(second), Some(first)) = (limits.get(1), done.first()) else {
+            return 1.0;
+        };
+
+        let tasks = self.bag.tasks.len();
+        let planned = self.draft.len().saturating_sub(tasks as usize);
+        let again = (0, self.reckoner.time(Span::from_secs_f64(*second), 1.0));
+        let most = most_second(tasks, planned, |number| {
+            let more = std::iter::repeat_n(again, number.saturating_sub(planned));
+            let times = self.times(occupied, self.draft.iter().copied().chain(more));
+            times.is_some_and(|(_, finish)| finish <= self.deadline)
+        });
+
+        at_most(tasks, 1.0 - first, most)
+    }
+
+    /// Returns the start of the first and the completion of the last of these tasks of the bag; `None` where no
+    /// host will do.
+    fn times(
+        &self,
+        occupied: &Calendar<'_>,
+        tasks: impl Iterator<Item = (u32, TaskDuration)>,
+    ) -> Option<(Time, Time)> {
+        let mut calendar = occupied.clone();
+        let cap = self.reckoner.cap_of_bag(self.bag);
+        let mut first = None;
+        let mut last = self.reckoner.now;
+        for (_, time) in tasks {
+            let entry = calendar.stack_for(cap, time, &self.bag.rules.needs)?;
+            first = Some(first.map_or(entry.start, |first: Time| first.min(entry.start)));
+            last = last.max(entry.finish);
+        }
+
+        Some((first.unwrap_or(self.reckoner.now), last))
+    }
+
+    /// The cold start: a user whose estimates are of unknown quality may have one bag at a time
+    /// judged as if no task were longer than the bag's median task. Else users whose estimates are
+    /// far too high would never be admitted, and their estimates never be compared with run times.
+    fn probation(&self, occupied: &Calendar<'_>) -> Option<Time> {
+        let estimator = &self.bag.terms.estimator;
+        let source = self.reckoner.estimates().source(estimator);
+        let known = source.is_some_and(EstimateSource::known);
+        let promised = |job: &Job| {
+            job.promised().is_some() && !job.settled() && job.stack.terms.estimator == *estimator
+        };
+        let mut jobs = self.reckoner.scheduler.jobs.table.values();
+        if !self.reckoner.reckoning.calibrated || known || jobs.any(promised) {
+            return None;
+        }
+
+        let mut works: Vec<Span> = self.draft.iter().map(|(_, time)| time.work).collect();
+        works.sort_unstable();
+
+        let median = *works.get(works.len() / 2)?;
+        let shorter = self.draft.iter().map(|(task, time)| {
+            let work = time.work.min(median);
+            (*task, TaskDuration { work, ..*time })
+        });
+        let (_, finish) = self.times(occupied, shorter)?;
+        Some(finish)
     }
 
     /// Returns a refusal with the tasks that would be done in time if these attempts were killed.
