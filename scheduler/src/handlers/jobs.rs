@@ -6,7 +6,7 @@ use common::attempt::Phase;
 use common::{HostId, IdSet, JobId, Span, Time};
 
 use crate::policy::Policy;
-use crate::policy::catalogue::{default_policy, policy};
+use crate::policy::catalogue::policy;
 use crate::prediction::pace::ObservedWork;
 use crate::prediction::predict::Prediction;
 use crate::protocol::effect::{CancelReason, Effect, Offer, Refused};
@@ -155,7 +155,7 @@ impl Scheduler {
     }
 
     /// Restores a job. An acknowledged job is never refused: if its policy is unknown to this
-    /// program, `default_policy` replaces it.
+    /// program, the default one replaces it.
     pub(crate) fn on_job_restored(
         &mut self,
         id: JobId,
@@ -167,7 +167,7 @@ impl Scheduler {
             return;
         }
 
-        let policy = policy(&bag.rules.policy).unwrap_or_else(default_policy);
+        let policy = policy(&bag.rules.policy).unwrap_or_default();
         let (waits, missed) = self.jobs.unended(id, &bag.after, true);
         let deadline = bag
             .terms

@@ -409,7 +409,9 @@ pub fn policy(name: &str) -> Option<Policy> {
     super::parse(name).ok()
 }
 
-/// Returns the policy of jobs that ask for none.
-pub(crate) fn default_policy() -> Policy {
-    CATALOGUE[0]
+impl Default for Policy {
+    /// Returns the policy of jobs that ask for none.
+    fn default() -> Self {
+        CATALOGUE[0]
+    }
 }

@@ -77,6 +77,12 @@ pub(crate) struct Rank {
     pub(crate) job: JobId,
 }
 
+impl Default for Rank {
+    fn default() -> Self {
+        Self::first_of((false, false, 0))
+    }
+}
+
 impl Rank {
     /// Whether the job has a promise.
     pub(crate) fn promised(self) -> bool {

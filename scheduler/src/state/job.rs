@@ -52,7 +52,7 @@ const REMEMBERED: usize = 32;
 const TEACHING: u64 = 256;
 
 /// A job: its rules and policy, and the state of all its tasks.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Job {
     pub(crate) rules: Rules,
     pub(crate) policy: Policy,
@@ -319,50 +319,12 @@ impl Job {
     pub(crate) fn new(rules: Rules, policy: Policy, rank: Rank, tasks: IdSet) -> Self {
         Self {
             demand: rules.needs.takes,
-            held: HeldMemory::default(),
             rules,
             policy,
             rank,
-            pool: None,
-            saves: None,
             total: tasks.len(),
             fresh: tasks,
-            requeued: IdSet::new(),
-            saved_fixed: 0,
-            records: Dense::default(),
-            suspended: 0,
-            compared: ComparedTasks::default(),
-            wishes: Wishes::default(),
-            timeouts: BTreeSet::new(),
-            reports_progress: false,
-            plan: JobPlan::default(),
-            finished: Gathered::default(),
-            failed: IdSet::new(),
-            cancelled: IdSet::new(),
-            numbers: BTreeMap::new(),
-            attempts: 0,
-            duplicates: 0,
-            pace: Pace::default(),
-            usual: Usual::default(),
-            lessons: Lessons::default(),
-            stack: Stack::default(),
-            promise: None,
-            broken: None,
-            speculation: None,
-            gang: None,
-            alone: BTreeMap::new(),
-            blame: Blame::default(),
-            after: Waits::default(),
-            open: false,
-            user: 0,
-            shared: JobUse::default(),
-            in_line: false,
-            in_copy_line: false,
-            parked: false,
-            looked: 0,
-            alarm: None,
-            longest_start: None,
-            in_rest: None,
+            ..Self::default()
         }
     }
 
