@@ -10,7 +10,7 @@ use crate::deadline::admission::AdmissionTest;
 use crate::policy::Policy;
 use crate::policy::policing::{KillOccasion, Policing, Rule};
 use crate::prediction::pace::ObservedWork;
-use crate::protocol::effect::{self, Effect, EndReason, Offer, Refused};
+use crate::protocol::effect::{Effect, EndReason, Offer, Refused};
 use crate::protocol::event::{Bag, Victim};
 use crate::state::host::{Host, HostAttempt};
 use crate::state::job::{Job, LiveCopy};
@@ -215,17 +215,15 @@ impl Scheduler {
     pub(crate) fn kill(&mut self, victims: &[Victim], by: JobId, fx: &mut Vec<Effect>) {
         let mut behind = BTreeSet::new();
         for victim in victims {
-            let attempt = victim.attempt;
+            let Victim { host, attempt, .. } = *victim;
             let TaskId { job: id, index } = attempt.task;
-            let reported = self.settings.stops_when_reported;
-            self.hosts.stop(victim.host, attempt, self.now, reported);
-
             let why = EndReason::Policed {
                 estimate: victim.estimate,
                 elapsed: victim.elapsed,
                 by,
             };
-            effect::stop(victim.host, attempt, why.clone(), fx);
+            self.hosts
+                .stop(host, attempt, why.clone(), &self.settings, self.now, fx);
 
             if let Some(job) = self.jobs.table.get_mut(&id) {
                 let work_s = victim.elapsed.secs();

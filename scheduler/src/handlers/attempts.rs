@@ -10,9 +10,7 @@ use crate::prediction::pace::ObservedWork;
 use crate::prediction::predict::rate_of;
 use crate::prediction::reservation::ObservedRun;
 use crate::prediction::widths::of_ranks;
-use crate::protocol::effect::{
-    self, CancelReason, CopyReason, Effect, EndReason, Settled, Verdict,
-};
+use crate::protocol::effect::{CancelReason, CopyReason, Effect, EndReason, Settled, Verdict};
 use crate::state::host::HostAttempt;
 use crate::state::job::{Job, LiveCopy, TaskRecord};
 use crate::state::scheduler::Scheduler;
@@ -304,18 +302,9 @@ impl Scheduler {
         };
 
         for copy in record.live.iter().filter(|copy| copy.attempt != attempt) {
-            self.hosts.stop(
-                copy.host,
-                copy.attempt,
-                self.now,
-                self.settings.stops_when_reported,
-            );
-            effect::stop(
-                copy.host,
-                copy.attempt,
-                EndReason::Outrun(attempt.number),
-                fx,
-            );
+            let why = EndReason::Outrun(attempt.number);
+            self.hosts
+                .stop(copy.host, copy.attempt, why, &self.settings, self.now, fx);
         }
 
         job.finished.insert(index);
@@ -428,8 +417,7 @@ impl Scheduler {
         fx: &mut Vec<Effect>,
     ) {
         self.hosts
-            .stop(host, attempt, self.now, self.settings.stops_when_reported);
-        effect::stop(host, attempt, why.clone(), fx);
+            .stop(host, attempt, why.clone(), &self.settings, self.now, fx);
         self.carry_on(attempt, Charge::Nothing, why, fx);
     }
 
@@ -556,13 +544,9 @@ impl Scheduler {
             };
             job.numbers.insert(index, (record.attempts, false));
             for copy in &record.live {
-                self.hosts.stop(
-                    copy.host,
-                    copy.attempt,
-                    self.now,
-                    self.settings.stops_when_reported,
-                );
-                effect::stop(copy.host, copy.attempt, EndReason::Cancelled(why), fx);
+                let why = EndReason::Cancelled(why);
+                self.hosts
+                    .stop(copy.host, copy.attempt, why, &self.settings, self.now, fx);
             }
         }
 

@@ -5,7 +5,7 @@
 use common::HostId;
 
 use crate::handlers::dispatch::Starter;
-use crate::protocol::effect::{self, Effect, EndReason, StartReason};
+use crate::protocol::effect::{Effect, EndReason, StartReason};
 use crate::state::job::{Job, LiveCopy};
 
 /// The most attempts of a task that still moves.
@@ -60,9 +60,9 @@ impl Starter<'_> {
     ) {
         let saved = self.saved(job, index);
         let LiveCopy { attempt, host, .. } = from;
+        let why = EndReason::Moved;
         self.hosts
-            .stop(host, attempt, self.now, self.settings.stops_when_reported);
-        effect::stop(host, attempt, EndReason::Moved, fx);
+            .stop(host, attempt, why, self.settings, self.now, fx);
 
         if let Some(record) = job.records.at_mut(&index) {
             record.end(attempt, &EndReason::Moved, false);

@@ -639,16 +639,6 @@ impl fmt::Display for Judgement {
     }
 }
 
-/// Emits the stop and the end of an attempt that is off the books already.
-pub(crate) fn stop(host: HostId, attempt: AttemptId, why: EndReason, fx: &mut Vec<Effect>) {
-    fx.push(Effect::Stop {
-        host,
-        attempt,
-        why: why.clone(),
-    });
-    fx.push(Effect::Ended { host, attempt, why });
-}
-
 impl EndReason {
     /// Whether its host must not go on with it, though its task can still use a result.
     pub(crate) fn gives_back(&self) -> bool {

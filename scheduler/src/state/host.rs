@@ -13,7 +13,7 @@ use crate::collections::dense::Dense;
 use crate::prediction::experience::{Habit, Temper, TrackRecord};
 use crate::prediction::reservation::Windows;
 use crate::prediction::silence::Parting;
-use crate::protocol::effect::{CopyReason, Effect};
+use crate::protocol::effect::{CopyReason, Effect, EndReason};
 use crate::state::blame::Trouble;
 use crate::state::books::HostAttempts;
 use crate::state::fleet::Fleet;
@@ -21,6 +21,7 @@ use crate::state::owner_hours::HostLoan;
 use crate::state::pool::{Place, Places, PoolId, Pools};
 use crate::state::preemptible::PreemptibleAttempts;
 use crate::state::room::Room;
+use crate::state::settings::Settings;
 use crate::state::silence::{Partings, Silence};
 
 /// A host. The fields that each event touches come first and lie together: with thousands of hosts,
@@ -807,20 +808,32 @@ impl Hosts {
         Some((load, host.speed))
     }
 
-    /// Stops a live attempt. Its slot becomes free at once or, with `when_reported`, when the
-    /// host's next report lacks it.
-    pub(crate) fn stop(&mut self, id: HostId, attempt: AttemptId, now: Time, when_reported: bool) {
-        let load = self
-            .table
-            .at_mut(&id)
-            .and_then(|host| host.books.at_mut(&attempt));
+    /// Stops a live attempt; emits its stop and its end. Its slot becomes free at once or, with
+    /// `Settings::stops_when_reported`, when the host's next report lacks it.
+    pub(crate) fn stop(
+        &mut self,
+        host: HostId,
+        attempt: AttemptId,
+        why: EndReason,
+        settings: &Settings,
+        now: Time,
+        fx: &mut Vec<Effect>,
+    ) {
+        let load = self.get(host).and_then(|host| host.books.at_mut(&attempt));
         match load {
-            Some(load) if when_reported => {
+            Some(load) if settings.stops_when_reported => {
                 load.stopping = true;
                 self.index.standing.remove(attempt);
             }
-            _ => drop(self.take(id, attempt, now)),
+            _ => drop(self.take(host, attempt, now)),
         }
+
+        fx.push(Effect::Stop {
+            host,
+            attempt,
+            why: why.clone(),
+        });
+        fx.push(Effect::Ended { host, attempt, why });
     }
 
     /// Removes a live attempt from the host's `books`.
