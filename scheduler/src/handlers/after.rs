@@ -57,6 +57,7 @@ impl Scheduler {
         }
 
         job.plan.entered = self.now;
+        job.plan.declined = None;
         let is_gang = job.gang.is_some();
         self.queue_up(id, &tasks);
         if is_gang {
@@ -65,12 +66,11 @@ impl Scheduler {
     }
 
     /// Queues tasks of a job that wait anew.
-    fn queue_up(&mut self, id: JobId, tasks: &IdSet) {
+    pub(crate) fn queue_up(&mut self, id: JobId, tasks: &IdSet) {
         let Some(job) = self.jobs.table.get_mut(&id) else {
             return;
         };
         job.line_up_again(tasks, self.jobs.arrivals);
-        job.plan.declined = None;
         self.jobs.arrivals += u64::from(job.speculation.is_some());
         self.jobs.lines.sync(job);
         self.meet_again(id);
@@ -85,6 +85,7 @@ impl Scheduler {
         };
         let new = job.add(tasks);
         if !job.is_held() && !new.is_empty() {
+            job.plan.declined = None;
             self.queue_up(id, &new);
         }
     }

@@ -365,13 +365,9 @@ impl Scheduler {
         fx: &mut Vec<Effect>,
     ) {
         // A rank is of no use without the others: the whole gang is cancelled.
-        let is_gang = |id| {
-            self.jobs
-                .table
-                .get(id)
-                .is_some_and(|job| job.gang.is_some())
-        };
-        let tasks = tasks.filter(|_| !is_gang(&id));
+        let job = self.jobs.table.get(&id);
+        let is_gang = job.is_some_and(|job| job.gang.is_some());
+        let tasks = tasks.filter(|_| !is_gang);
 
         if tasks.is_none() {
             self.on_rest_cancelled(id);
@@ -404,15 +400,14 @@ impl Scheduler {
             job.requeue_or_renew(&reopened);
         }
         job.forget_forecasts();
-        job.line_up_again(&reopened, self.jobs.arrivals);
-        self.jobs.arrivals += u64::from(job.speculation.is_some());
-        self.jobs.lines.sync(job);
-        self.meet_again(id);
+        self.reopen(id, reopened, fx);
+    }
+
+    /// Queues settled tasks of a job that wait again, and renews its promise.
+    fn reopen(&mut self, id: JobId, tasks: IdSet, fx: &mut Vec<Effect>) {
+        self.queue_up(id, &tasks);
         self.renew(id, fx);
-        fx.push(Effect::TasksReopened {
-            job: id,
-            tasks: reopened,
-        });
+        fx.push(Effect::TasksReopened { job: id, tasks });
     }
 
     /// Reopens finished tasks whose results are gone.
@@ -443,15 +438,7 @@ impl Scheduler {
         job.finished.take(&gone);
         job.believe_no_more(&gone);
         job.forget_forecasts();
-        job.line_up_again(&gone, self.jobs.arrivals);
-        self.jobs.arrivals += u64::from(job.speculation.is_some());
-        self.jobs.lines.sync(job);
-        self.meet_again(id);
-        self.renew(id, fx);
-        fx.push(Effect::TasksReopened {
-            job: id,
-            tasks: gone,
-        });
+        self.reopen(id, gone, fx);
     }
 
     /// Handles the alarms of jobs that are due.
