@@ -294,16 +294,11 @@ impl Scheduler {
         }
 
         self.hosts.index.update(host, now);
+        let hold_up = host.hold_up(Phase::Running);
         if let Some(job) = self.jobs.table.get(&attempt.task.job) {
-            job.stand(
-                attempt,
-                host,
-                self.settings.start_cost,
-                &mut self.hosts.index.standing,
-            );
+            self.hosts.stand(id, attempt, job, self.settings.start_cost);
         }
 
-        let hold_up = host.hold_up(Phase::Running);
         fx.push(Effect::Thaw { host: id, attempt });
         self.jobs
             .mark(attempt, Phase::Running, hold_up, self.settings.max_copies);

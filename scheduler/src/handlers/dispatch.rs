@@ -691,12 +691,7 @@ impl Starter<'_> {
         host.books.begin(&claim, attempt, load);
         self.hosts.index.update(host, self.now);
 
-        job.stand(
-            attempt,
-            host,
-            self.settings.start_cost,
-            &mut self.hosts.index.standing,
-        );
+        self.hosts.stand(id, attempt, job, self.settings.start_cost);
 
         let timeout = job
             .policy

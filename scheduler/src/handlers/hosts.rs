@@ -8,7 +8,7 @@ use crate::prediction::experience::{Habit, Temper, TrackRecord};
 use crate::prediction::silence::Parting;
 use crate::protocol::effect::{CopyReason, Effect, EndReason};
 use crate::state::host::{Host, HostAttempt, Liveness, Presence};
-use crate::state::job::{EndedCopy, Jobs, LiveCopy};
+use crate::state::job::{EndedCopy, Jobs};
 use crate::state::scheduler::Scheduler;
 
 /// The number of heartbeats in a row without an attempt after which it is lost: it never arrived at
@@ -241,44 +241,16 @@ impl Scheduler {
         }
 
         record.ended.retain(|ended| ended.attempt != attempt);
-        let duplicate = !record.live.is_empty();
-        let hold_up = host.hold_up(Phase::Queued);
-        record.live.push(LiveCopy {
-            attempt,
-            host: id,
-            primary: !duplicate,
-            suspended: false,
-            hold_up,
-            replaced: false,
-        });
-
+        record.find_on(host, attempt, Phase::Queued, &job.rules, self.now);
         job.requeued.remove(index);
         job.stir();
-        let load = HostAttempt {
-            takes: job.demand,
-            ..HostAttempt::found(
-                self.now,
-                duplicate && !job.rules.quorum.compares(),
-                host.beat,
-            )
-        };
-        host.books.find_there(attempt, load);
-        host.excused = true;
         job.refresh(index, max_copies);
         self.jobs.lines.sync(job);
         moved(&mut self.jobs, host, held, max_copies, fx);
         host.books.hold(&attempt, held.phase == Phase::Held);
 
-        if let (Some(host), Some(job)) = (
-            self.hosts.table.get(&id),
-            self.jobs.table.get(&attempt.task.job),
-        ) {
-            job.stand(
-                attempt,
-                host,
-                self.settings.start_cost,
-                &mut self.hosts.index.standing,
-            );
+        if let Some(job) = self.jobs.table.get(&attempt.task.job) {
+            self.hosts.stand(id, attempt, job, self.settings.start_cost);
         }
 
         self.reindex(id);

@@ -12,8 +12,7 @@ use crate::prediction::predict::Prediction;
 use crate::protocol::effect::{CancelReason, Effect, Offer, Refused};
 use crate::protocol::event::{Bag, EarlierRun, RestoredProgress, Tested, Tried};
 use crate::state::gang::Gang;
-use crate::state::host::HostAttempt;
-use crate::state::job::{Job, LiveCopy, TaskRecord};
+use crate::state::job::{Job, TaskRecord};
 use crate::state::promise::{Promise, stacking};
 use crate::state::scheduler::Scheduler;
 use crate::state::terms::Stack;
@@ -274,35 +273,9 @@ impl Scheduler {
                 Phase::Queued
             };
 
-            let compares = job.rules.quorum.compares();
-            let duplicate = !record.live.is_empty();
-            let load = HostAttempt {
-                phase,
-                takes: job.demand,
-                ..HostAttempt::found(now, duplicate && !compares, host.beat)
-            };
-            host.books.find_there(attempt, load);
-            host.excused = true;
-
-            let hold_up = host.hold_up(phase);
-            record.live.push(LiveCopy {
-                attempt,
-                host: host_id,
-                primary: !duplicate,
-                suspended: false,
-                hold_up,
-                replaced: false,
-            });
-
-            if let Some(host) = self.hosts.table.get(&host_id) {
-                job.stand(
-                    attempt,
-                    host,
-                    self.settings.start_cost,
-                    &mut self.hosts.index.standing,
-                );
-            }
-
+            record.find_on(host, attempt, phase, &job.rules, now);
+            self.hosts
+                .stand(host_id, attempt, job, self.settings.start_cost);
             self.reindex(host_id);
             self.watch(host_id);
         }

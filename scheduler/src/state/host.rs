@@ -217,8 +217,6 @@ pub(crate) enum Liveness {
 /// The silence after which a host is not expected back.
 pub const GONE_AFTER: Span = Span::from_secs(30 * 86_400);
 
-/// An attempt that is found at its host is believed to have run for so long before at most.
-const BEFORE: Span = Span::from_secs(30 * 86_400);
 /// A host's claim may exceed the time that it had by this span and one part in `SLACK_PART`: clocks differ.
 const SLACK: Span = Span::from_secs(60);
 const SLACK_PART: u64 = 16;
@@ -285,14 +283,6 @@ impl HostAttempt {
             made_room_for: None,
             stopping: false,
             seen: beat,
-        }
-    }
-
-    /// The load of an attempt that its host has had for some time already.
-    pub(crate) fn found(now: Time, duplicate: bool, beat: u32) -> Self {
-        Self {
-            since: now - BEFORE,
-            ..Self::assigned(now, duplicate, beat)
         }
     }
 

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::attempt::Outcome;
+use common::attempt::{Outcome, Phase};
 use common::job::Rules;
 use common::needs::Demand;
 use common::view::{JobState, TaskCounts, TaskState};
@@ -29,7 +29,7 @@ use crate::protocol::event::Tried;
 use crate::state::after::Waits;
 use crate::state::blame::Blame;
 use crate::state::gang::{Gang, KeptSlot};
-use crate::state::host::{Host, Hosts};
+use crate::state::host::{Host, HostAttempt, Hosts};
 use crate::state::memory::HeldMemory;
 use crate::state::pool::PoolId;
 use crate::state::promise::{Promise, Slack};
@@ -46,6 +46,9 @@ use crate::state::work::count_saved;
 /// The number of ended attempts of an unsettled task that are remembered with their hosts, so that
 /// a late result still counts.
 const REMEMBERED: usize = 32;
+
+/// An attempt that is found at its host is believed to have run for so long before at most.
+const BEFORE: Span = Span::from_secs(30 * 86_400);
 
 /// The first `TEACHING` finished tasks of a job, and every `TEACHING`th after them, are compared
 /// with its user's estimates.
@@ -178,7 +181,7 @@ pub(crate) struct TaskRecord {
     pub(crate) question: Option<Box<OpenVotes>>,
 }
 
-/// A live attempt as seen by its task; the host's side is [`HostAttempt`](crate::state::host::HostAttempt).
+/// A live attempt as seen by its task; the host's side is [`HostAttempt`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LiveCopy {
     pub(crate) attempt: AttemptId,
@@ -194,6 +197,17 @@ pub(crate) struct LiveCopy {
 }
 
 impl LiveCopy {
+    fn new(attempt: AttemptId, host: HostId, primary: bool, hold_up: Option<CopyReason>) -> Self {
+        Self {
+            attempt,
+            host,
+            primary,
+            suspended: false,
+            hold_up,
+            replaced: false,
+        }
+    }
+
     /// Whether its host is so silent that it is taken to be gone.
     pub(crate) fn is_silent(&self) -> bool {
         self.hold_up == Some(CopyReason::Suspect)
@@ -256,6 +270,31 @@ impl TaskRecord {
 
         ended.dedup_by_key(|ended| ended.attempt.number);
         self.ended = ended.split_off(ended.len().saturating_sub(REMEMBERED));
+    }
+
+    /// Puts an attempt that its host was found to have, in this phase, on the books of both.
+    pub(crate) fn find_on(
+        &mut self,
+        host: &mut Host,
+        attempt: AttemptId,
+        phase: Phase,
+        rules: &Rules,
+        now: Time,
+    ) {
+        let duplicate = !self.live.is_empty();
+        let beside = duplicate && !rules.quorum.compares();
+        let load = HostAttempt {
+            phase,
+            since: now - BEFORE,
+            takes: rules.needs.takes,
+            ..HostAttempt::assigned(now, beside, host.beat)
+        };
+        host.books.find_there(attempt, load);
+        host.excused = true;
+
+        let hold_up = host.hold_up(phase);
+        self.live
+            .push(LiveCopy::new(attempt, host.id, !duplicate, hold_up));
     }
 
     /// Ends a live attempt and remembers it. Returns it.
@@ -620,14 +659,8 @@ impl Job {
             number: record.attempts,
             incarnation,
         };
-        record.live.push(LiveCopy {
-            attempt,
-            host,
-            primary,
-            suspended: false,
-            hold_up: None,
-            replaced: false,
-        });
+        let copy = LiveCopy::new(attempt, host, primary, None);
+        record.live.push(copy);
 
         record.made_room_for = None;
         if primary {

@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use common::{AttemptId, IdSet, JobId, Span};
+use common::{AttemptId, HostId, IdSet, JobId, Span};
 
 use crate::policy::ordering::{Batchactive, Disclosed, Rank, RequestedOrder};
-use crate::state::host::Host;
+use crate::state::host::Hosts;
 use crate::state::job::Job;
-use crate::state::preemptible::{NOTHING_LOST, PreemptibleAttempts};
+use crate::state::preemptible::NOTHING_LOST;
 
 /// The run time taken for a task of which nothing is known.
 const UNKNOWN: Span = Span::from_secs(60);
@@ -575,36 +575,6 @@ impl Job {
         speculation.dropped.then_some(rest)
     }
 
-    /// Lists a live attempt in `standing`, which may be preempted, if its task is only disclosed.
-    pub(crate) fn stand(
-        &self,
-        attempt: AttemptId,
-        host: &Host,
-        start_cost: Span,
-        standing: &mut PreemptibleAttempts,
-    ) {
-        let urgent = |speculation: &Speculation| speculation.urgent(attempt.task.index);
-        let Some(load) = host
-            .books
-            .get(&attempt)
-            .filter(|load| !load.frozen && !load.stopping)
-        else {
-            return;
-        };
-
-        if self.speculation.as_deref().is_none_or(urgent) {
-            return;
-        }
-
-        let began = if self.rules.checkpoint {
-            NOTHING_LOST
-        } else {
-            host.began(load, start_cost)
-        };
-        standing.insert(attempt, host.id, began);
-        standing.open(attempt, host.takes_work());
-    }
-
     /// Splits these tasks into the needed ones and the unrequested ones.
     pub(crate) fn split(&self, tasks: &IdSet) -> (IdSet, IdSet) {
         let Some(Speculation { requested, .. }) = self.speculation.as_deref() else {
@@ -639,6 +609,32 @@ impl Job {
         };
         let rest = |waiting: &IdSet| waiting.len() - waiting.intersection(requested).len();
         rest(&self.fresh) + rest(&self.requeued)
+    }
+}
+
+impl Hosts {
+    /// Lists a live attempt of the job among those that may be preempted, if its task is only
+    /// disclosed.
+    pub(crate) fn stand(&mut self, id: HostId, attempt: AttemptId, job: &Job, start_cost: Span) {
+        let urgent = |speculation: &Speculation| speculation.urgent(attempt.task.index);
+        if job.speculation.as_deref().is_none_or(urgent) {
+            return;
+        }
+        let Some(host) = self.table.get(&id) else {
+            return;
+        };
+        let load = host.books.get(&attempt);
+        let Some(load) = load.filter(|load| !load.frozen && !load.stopping) else {
+            return;
+        };
+
+        let began = if job.rules.checkpoint {
+            NOTHING_LOST
+        } else {
+            host.began(load, start_cost)
+        };
+        self.index.standing.insert(attempt, id, began);
+        self.index.standing.open(attempt, host.takes_work());
     }
 }
 
