@@ -1,7 +1,6 @@
 //! The ends of attempts, and their consequences for the tasks. Starts live in `dispatch`.
 
 use common::attempt::{Outcome, Phase};
-use common::job::Rules;
 use common::{AttemptId, HostId, IdSet, JobId, Span, Speed, TaskId, Time};
 
 use crate::handlers::hosts::note_start;
@@ -12,7 +11,7 @@ use crate::prediction::reservation::ObservedRun;
 use crate::prediction::widths::of_ranks;
 use crate::protocol::effect::{CancelReason, CopyReason, Effect, EndReason, Settled, Verdict};
 use crate::state::host::HostAttempt;
-use crate::state::job::{Job, LiveCopy, TaskRecord};
+use crate::state::job::{Job, LiveCopy};
 use crate::state::scheduler::Scheduler;
 
 /// The account to which the end of an attempt is charged.
@@ -567,26 +566,6 @@ impl Scheduler {
             why,
         });
         settle_job(id, job, fx);
-    }
-}
-
-impl TaskRecord {
-    /// Returns the end of a task that failed or was lost too often to be started once more, to come
-    /// when none of its attempts lives.
-    pub(crate) fn spent(&self, rules: &Rules) -> Option<Settled> {
-        if self.failures > rules.retries {
-            return Some(Settled::FailedTooOften(self.failures));
-        }
-        if self.losses > rules.max_losses {
-            return Some(Settled::LostTooOften(self.losses));
-        }
-        (self.crowded_out > rules.max_losses).then_some(Settled::CrowdedOut(self.crowded_out))
-    }
-
-    /// Whether an attempt of this number is live or remembered, on whatever host.
-    fn knows(&self, number: u32) -> bool {
-        self.live.iter().any(|copy| copy.attempt.number == number)
-            || self.ended.iter().any(|copy| copy.attempt.number == number)
     }
 }
 

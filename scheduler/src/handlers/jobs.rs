@@ -256,12 +256,7 @@ impl Scheduler {
             let own = attempt.task.job == id
                 && attempt.task.index == tried.task
                 && attempt.number <= number;
-            if !own
-                || record
-                    .live
-                    .iter()
-                    .any(|copy| copy.attempt.number == attempt.number)
-            {
+            if !own || record.knows(attempt.number) {
                 continue;
             }
 

@@ -24,7 +24,7 @@ use crate::prediction::lessons::Lessons;
 use crate::prediction::pace::Pace;
 use crate::prediction::reservation::ObservedRun;
 use crate::prediction::start_cost::StartCosts;
-use crate::protocol::effect::{CopyReason, EndReason, StartReason};
+use crate::protocol::effect::{CopyReason, EndReason, Settled, StartReason};
 use crate::protocol::event::Tried;
 use crate::state::after::Waits;
 use crate::state::blame::Blame;
@@ -243,12 +243,6 @@ impl TaskRecord {
     pub(crate) fn remember_ended(&mut self, job: JobId, tried: &Tried) {
         let own =
             |id: &AttemptId| id.task == TaskId::new(job, tried.task) && id.number <= self.attempts;
-
-        let live = |id: &AttemptId| {
-            self.live
-                .iter()
-                .any(|copy| copy.attempt.number == id.number)
-        };
         let copy = |(attempt, host), charged, returned| EndedCopy {
             attempt,
             host,
@@ -262,7 +256,7 @@ impl TaskRecord {
             .map(|(id, host, charged)| copy((*id, *host), *charged, false));
         let ended = lost.chain(tried.ended.iter().map(|ended| copy(*ended, false, true)));
         let mut ended: Vec<EndedCopy> = ended
-            .filter(|ended| own(&ended.attempt) && !live(&ended.attempt))
+            .filter(|ended| own(&ended.attempt) && !self.knows(ended.attempt.number))
             .collect();
         ended.sort_unstable_by_key(|ended| {
             (ended.attempt, ended.host, ended.charged, ended.returned)
@@ -863,7 +857,24 @@ impl Job {
 impl TaskRecord {
     /// Whether it failed or was lost too often to be started once more: what is live goes on alone.
     pub(crate) fn is_spent(&self, rules: &Rules) -> bool {
-        self.failures > rules.retries || self.losses.max(self.crowded_out) > rules.max_losses
+        self.spent(rules).is_some()
+    }
+
+    /// Returns the end of such a task, to come when none of its attempts lives.
+    pub(crate) fn spent(&self, rules: &Rules) -> Option<Settled> {
+        if self.failures > rules.retries {
+            return Some(Settled::FailedTooOften(self.failures));
+        }
+        if self.losses > rules.max_losses {
+            return Some(Settled::LostTooOften(self.losses));
+        }
+        (self.crowded_out > rules.max_losses).then_some(Settled::CrowdedOut(self.crowded_out))
+    }
+
+    /// Whether an attempt of this number is live or remembered, on whatever host.
+    pub(crate) fn knows(&self, number: u32) -> bool {
+        self.live.iter().any(|copy| copy.attempt.number == number)
+            || self.ended.iter().any(|copy| copy.attempt.number == number)
     }
 
     pub(crate) fn state(&self) -> TaskState {
