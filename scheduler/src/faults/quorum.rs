@@ -290,14 +290,6 @@ impl Starter<'_> {
         self.hosts.index.all.ready.is_empty() || self.quota == 0
     }
 
-    /// Returns the ready host that the job's policy proposes for a task.
-    pub(super) fn proposed(&self, job: &Job, index: u32) -> Option<HostId> {
-        let scene = self.scene(job);
-        job.policy
-            .placement
-            .propose(&scene, &job.plan, |host| scene.may_run(index, host))
-    }
-
     /// Starts the attempts that a task wants, as far as hosts of other owners are ready. Returns whether one
     /// started.
     fn place_wanted(&mut self, job: &mut Job, index: u32, fx: &mut Vec<Effect>) -> bool {

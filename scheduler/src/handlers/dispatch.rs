@@ -460,20 +460,9 @@ impl Starter<'_> {
         };
 
         while self.quota > 0 {
-            let scene = self.scene(job);
-            let primary = job.wishes.first_primary().and_then(|(index, wish)| {
-                let fit = |host| scene.may_run(index, host);
-                Some((index, wish, placement.propose(&scene, &job.plan, fit)?))
-            });
-            if let Some((index, wish, host)) = primary {
+            if let Some((index, host, why)) = self.next_primary(job) {
                 job.wishes.remove(index);
-                self.start(
-                    job,
-                    index,
-                    host,
-                    StartReason::Duplicate(wish.of, wish.why),
-                    fx,
-                );
+                self.start(job, index, host, why, fx);
             } else if job.waiting() > 0 {
                 let host = match &mut order {
                     // A copy may have taken the slot since the order was made.
@@ -481,8 +470,9 @@ impl Starter<'_> {
                         self.hosts.has_room(*host, job.demand)
                             && job.has_work_for(*host, self.hosts)
                     }),
-                    None => placement
-                        .propose(&scene, &job.plan, |host| job.has_work_for(host, self.hosts)),
+                    None => placement.propose(&self.scene(job), &job.plan, |host| {
+                        job.has_work_for(host, self.hosts)
+                    }),
                 };
                 let Some(host) = host else { return };
                 let spare = eligible > job.waiting();
@@ -524,29 +514,15 @@ impl Starter<'_> {
     fn place_next(&mut self, job: &mut Job, fx: &mut Vec<Effect>) -> bool {
         self.prepare(job);
         let turn = job.turn();
-        let placement = job.policy.placement;
-        let scene = self.scene(job);
-
-        let primary = job.wishes.first_primary().and_then(|(index, wish)| {
-            let host = placement.propose(&scene, &job.plan, |host| scene.may_run(index, host))?;
-            Some((index, wish, host))
-        });
-        if let Some((index, wish, host)) = primary {
+        if let Some((index, host, why)) = self.next_primary(job) {
             job.wishes.remove(index);
-            return self
-                .start(
-                    job,
-                    index,
-                    host,
-                    StartReason::Duplicate(wish.of, wish.why),
-                    fx,
-                )
-                .is_some();
+            return self.start(job, index, host, why, fx).is_some();
         }
 
         let Some(turn) = turn else { return false };
         let fit = |host| !job.shuns(turn.index, host, self.hosts);
-        let Some(host) = placement.propose(&scene, &job.plan, fit) else {
+        let placement = job.policy.placement;
+        let Some(host) = placement.propose(&self.scene(job), &job.plan, fit) else {
             return false;
         };
         let Some(why) = job.take_waiting(turn.index) else {
@@ -554,6 +530,22 @@ impl Starter<'_> {
         };
 
         self.start(job, turn.index, host, why, fx).is_some()
+    }
+
+    /// Returns the task whose lost primary attempt is to be replaced first, with the host that the
+    /// job's policy proposes and the reason.
+    fn next_primary(&self, job: &Job) -> Option<(u32, HostId, StartReason)> {
+        let (index, wish) = job.wishes.first_primary()?;
+        let why = StartReason::Duplicate(wish.of, wish.why);
+        Some((index, self.proposed(job, index)?, why))
+    }
+
+    /// Returns the ready host that the job's policy proposes for another attempt of a task.
+    pub(crate) fn proposed(&self, job: &Job, index: u32) -> Option<HostId> {
+        let scene = self.scene(job);
+        job.policy
+            .placement
+            .propose(&scene, &job.plan, |host| scene.may_run(index, host))
     }
 
     /// Updates the job's `plan`. When its completion is predicted for the first time, its running
@@ -600,10 +592,8 @@ impl Starter<'_> {
                 return;
             }
 
-            let scene = self.scene(job);
-            let host = placement.propose(&scene, &job.plan, |host| scene.may_run(index, host));
-
             // The hosts that are left may all run this task, and still be good for the next one.
+            let host = self.proposed(job, index);
             let Some(host) = host else { continue };
             job.wishes.remove(index);
 
