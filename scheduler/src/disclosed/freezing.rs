@@ -9,7 +9,6 @@ use common::attempt::{HeldAttempt, Phase};
 use common::needs::Demand;
 use common::{AttemptId, HostId, IdSet, JobId, Span, TaskId};
 
-use crate::policy::replication::CopyPurpose;
 use crate::protocol::effect::{CopyReason, Effect};
 use crate::state::host::{Host, HostAttempt};
 use crate::state::job::{Job, LiveCopy};
@@ -147,13 +146,7 @@ impl Scheduler {
             .collect();
 
         for (index, of) in still {
-            job.want_copy(
-                index,
-                of,
-                CopyPurpose::Primary,
-                CopyReason::Frozen,
-                self.settings.max_copies,
-            );
+            job.want_copy(index, of, CopyReason::Frozen, self.settings.max_copies);
         }
 
         self.jobs.lines.sync(job);

@@ -4,7 +4,6 @@ use common::attempt::{Outcome, Phase};
 use common::{AttemptId, HostId, IdSet, JobId, Span, Speed, TaskId, Time};
 
 use crate::handlers::hosts::note_start;
-use crate::policy::replication::CopyPurpose;
 use crate::prediction::pace::ObservedWork;
 use crate::prediction::predict::rate_of;
 use crate::prediction::reservation::ObservedRun;
@@ -465,13 +464,7 @@ impl Scheduler {
             let follows = |copy: LiveCopy| !copy.replaced && requeue.applies(copy.primary);
             if charge != Charge::Failure && ended.is_some_and(follows) {
                 let of = first.attempt.number;
-                job.want_copy(
-                    index,
-                    of,
-                    CopyPurpose::Primary,
-                    CopyReason::PrimaryLost,
-                    self.settings.max_copies,
-                );
+                job.want_copy(index, of, CopyReason::PrimaryLost, self.settings.max_copies);
             }
         } else {
             // What is being compared may be all that it wants.

@@ -493,13 +493,7 @@ impl Starter<'_> {
                 };
 
                 if spare {
-                    job.want_copy(
-                        index,
-                        number,
-                        CopyPurpose::Duplicate,
-                        CopyReason::Spare,
-                        self.settings.max_copies,
-                    );
+                    job.want_copy(index, number, CopyReason::Spare, self.settings.max_copies);
                 }
             } else {
                 return;
@@ -680,15 +674,8 @@ impl Starter<'_> {
         };
         host.books.begin(&claim, attempt, load);
         self.hosts.index.update(host, self.now);
-
         self.hosts.stand(id, attempt, job, self.settings.start_cost);
-
-        let timeout = job
-            .policy
-            .replication
-            .timeout(self.now, &job.plan, !primary);
-        job.timeouts
-            .extend(timeout.map(|at| (at, index, attempt.number)));
+        job.time_out(attempt, primary, self.now);
 
         // Short tasks would end before their first report.
         let short = job.plan.kind.is_none() && job.task_work_s().is_some();

@@ -825,13 +825,7 @@ impl Job {
                 |record: &&TaskRecord| record.live.iter().any(|copy| copy.attempt.number == number);
 
             if self.records.get(&index).filter(live).is_some() {
-                self.want_copy(
-                    index,
-                    number,
-                    CopyPurpose::Duplicate,
-                    CopyReason::TimedOut,
-                    max_copies,
-                );
+                self.want_copy(index, number, CopyReason::TimedOut, max_copies);
             }
         }
     }

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::{Speed, Time};
+use common::{AttemptId, Speed, Time};
 
 use crate::policy::replication::{CopyPurpose, Urgency};
 use crate::protocol::effect::CopyReason;
-use crate::state::job::{Job, TaskRecord};
+use crate::state::job::{Job, LiveCopy};
 
 /// Wishes for copies, at most one for each task.
 #[derive(Debug, Default)]
@@ -85,55 +85,37 @@ impl Wishes {
 }
 
 impl Job {
-    /// Gives each running attempt a timeout, if the policy has timeouts.
+    /// Gives an attempt a timeout, if the policy has timeouts.
+    pub(crate) fn time_out(&mut self, attempt: AttemptId, primary: bool, now: Time) {
+        let replication = self.policy.replication;
+        let timeout = replication.timeout(now, &self.plan, !primary);
+        self.timeouts
+            .extend(timeout.map(|at| (at, attempt.task.index, attempt.number)));
+    }
+
+    /// Gives each running attempt a timeout.
     pub(crate) fn time_out_live(&mut self, now: Time) {
-        for (index, record) in self.records.iter() {
-            for copy in &record.live {
-                let timeout = self
-                    .policy
-                    .replication
-                    .timeout(now, &self.plan, !copy.primary);
-                self.timeouts
-                    .extend(timeout.map(|at| (at, index, copy.attempt.number)));
-            }
+        let live: Vec<LiveCopy> = self.copies().copied().collect();
+        for copy in live {
+            self.time_out(copy.attempt, copy.primary, now);
         }
     }
 
     /// Adds a wish for a copy of each task that has only one live attempt.
     pub(crate) fn want_copies_of_all(&mut self, max_copies: u32) {
-        let single = |record: &TaskRecord| {
-            record
-                .live
-                .first()
-                .filter(|_| record.live.len() == 1)
-                .map(|copy| copy.attempt.number)
-        };
-        let singles: Vec<_> = self
-            .records
-            .iter()
-            .filter_map(|(index, record)| Some((index, single(record)?)))
-            .collect();
-
-        for (index, number) in singles {
-            self.want_copy(
-                index,
-                number,
-                CopyPurpose::Duplicate,
-                CopyReason::Spare,
-                max_copies,
-            );
+        let records = self.records.iter();
+        let singles = records.filter_map(|(index, record)| match record.live[..] {
+            [copy] => Some((index, copy.attempt.number)),
+            _ => None,
+        });
+        for (index, number) in singles.collect::<Vec<_>>() {
+            self.want_copy(index, number, CopyReason::Spare, max_copies);
         }
     }
 
-    /// Adds a wish for a copy of a task, unless it has `max_copies` already.
-    pub(crate) fn want_copy(
-        &mut self,
-        index: u32,
-        of: u32,
-        class: CopyPurpose,
-        why: CopyReason,
-        max_copies: u32,
-    ) {
+    /// Adds a wish for a copy of a task, unless it has `max_copies` already. One for a primary that
+    /// was lost or frozen replaces it.
+    pub(crate) fn want_copy(&mut self, index: u32, of: u32, why: CopyReason, max_copies: u32) {
         let Some(record) = self.records.get(&index) else {
             return;
         };
@@ -141,6 +123,10 @@ impl Job {
         let may_start = !waits && !record.is_spent(&self.rules);
         if (record.live.len() as u64) < u64::from(max_copies) && may_start {
             let speed = record.primary_speed.unwrap_or(Speed::REFERENCE);
+            let class = match why {
+                CopyReason::PrimaryLost | CopyReason::Frozen => CopyPurpose::Primary,
+                _ => CopyPurpose::Duplicate,
+            };
             self.wishes
                 .add(index, Urgency { class, speed }, Wish { of, why });
         }
