@@ -112,22 +112,17 @@ impl Scheduler {
 
     /// Returns the number of the job's attempts started so far, and that of duplicates among them.
     pub fn job_attempts(&self, job: JobId) -> Option<(u64, u64)> {
-        self.jobs
-            .table
-            .get(&job)
-            .map(|job| (job.attempts, job.duplicates))
+        let job = self.jobs.table.get(&job)?;
+        Some((job.attempts, job.duplicates))
     }
 
     /// Returns the job's tasks in this state.
     pub fn tasks_in(&self, job: JobId, state: TaskState) -> Option<IdSet> {
         let job = self.jobs.table.get(&job)?;
-        let recorded = || {
-            job.records
-                .iter()
-                .filter(|(_, record)| record.state() == state)
-                .map(|(index, _)| index)
-                .filter(|index| !job.requeued.contains(*index))
-        };
+        let begun = job
+            .records
+            .iter()
+            .filter(|(index, record)| record.state() == state && !job.requeued.contains(*index));
         Some(match state {
             TaskState::Disclosed => job.split(&waiting(job)).1,
             TaskState::Waiting => {
@@ -135,7 +130,7 @@ impl Scheduler {
                 waiting.union_with(&job.after.tasks);
                 waiting
             }
-            TaskState::Running | TaskState::Suspended => recorded().collect(),
+            TaskState::Running | TaskState::Suspended => begun.map(|(index, _)| index).collect(),
             TaskState::Finished => job.finished.set(),
             TaskState::Failed => job.failed.clone(),
             TaskState::Cancelled => job.cancelled.clone(),
@@ -149,22 +144,16 @@ impl Scheduler {
 
     /// Returns the live attempts of the task, oldest first.
     pub fn task_attempts(&self, task: TaskId) -> Vec<LiveAttempt> {
-        let record = self
-            .jobs
-            .table
-            .get(&task.job)
-            .and_then(|job| job.records.get(&task.index));
-        record.map_or_else(Vec::new, |record| self.live(record).collect())
+        let job = self.jobs.table.get(&task.job);
+        let record = job.and_then(|job| job.records.get(&task.index));
+        let live = record.into_iter().flat_map(|record| self.live(record));
+        live.collect()
     }
 
     /// Returns the live attempts of the job, by task, oldest first.
     pub fn live_attempts(&self, job: JobId) -> impl Iterator<Item = LiveAttempt> + '_ {
-        let records = self
-            .jobs
-            .table
-            .get(&job)
-            .into_iter()
-            .flat_map(|job| job.records.values());
+        let job = self.jobs.table.get(&job).into_iter();
+        let records = job.flat_map(|job| job.records.values());
         records.flat_map(|record| self.live(record))
     }
 
@@ -174,28 +163,18 @@ impl Scheduler {
             let load = on.books.get(&copy.attempt)?;
             let running_since = load.noted.filter(|_| load.phase == Phase::Running);
             let owner_came = on.holds_still(load.phase).then_some(on.owner_since);
-            let attempt = copy.attempt;
-            let host = copy.host;
-            let phase = load.phase;
-            let ran = load.ran;
-            let progress = load.progress;
-            let assigned = load.assigned;
-            let duplicate = load.duplicate;
-
-            let suspended = load.suspended;
-            let suspended_since = load.suspended_since;
             Some(LiveAttempt {
-                attempt,
-                host,
-                phase,
-                ran,
+                attempt: copy.attempt,
+                host: copy.host,
+                phase: load.phase,
+                ran: load.ran,
                 running_since,
                 stood: owner_came.or(on.parted),
-                suspended,
-                suspended_since,
-                progress,
-                assigned,
-                duplicate,
+                suspended: load.suspended,
+                suspended_since: load.suspended_since,
+                progress: load.progress,
+                assigned: load.assigned,
+                duplicate: load.duplicate,
             })
         })
     }
@@ -233,11 +212,8 @@ impl Scheduler {
     /// Returns the probability that an attempt that begins on this host now runs for an hour undisturbed: that the host is
     /// not lost and its owner not back before. `None` while it is away, silent or its owner keeps tasks off.
     pub fn undisturbed_1h(&self, host: HostId) -> Option<f64> {
-        let host = self
-            .hosts
-            .table
-            .get(&host)
-            .filter(|host| host.lets_go_on())?;
+        let host = self.hosts.table.get(&host);
+        let host = host.filter(|host| host.lets_go_on())?;
         let place = Foresight::place(host, self.now);
         let law = CompletionLaw::of(HOUR_S, place, self.foresight.curves());
         Some(law.alive * law.undisturbed)
@@ -252,19 +228,14 @@ impl Scheduler {
     pub fn experience(&self) -> Experience {
         let hosts = self.hosts.table.values();
         let up = hosts.filter(|host| host.heard.is_some() && host.liveness != Liveness::Lost);
-        let known = self
-            .jobs
-            .speculators
-            .iter()
-            .filter(|(_, speculator)| speculator.decisions > 0);
+        let users = self.jobs.speculators.iter();
+        let known = users.filter(|(_, speculator)| speculator.decisions > 0);
         let drops = known
-            .map(|(user, speculator)| (user.clone(), (speculator.cancels, speculator.decisions)))
-            .collect();
-        let shares = self.jobs.lines.shares.averages();
+            .map(|(user, speculator)| (user.clone(), (speculator.cancels, speculator.decisions)));
 
         Experience {
-            drops,
-            shares,
+            drops: drops.collect(),
+            shares: self.jobs.lines.shares.averages(),
             ..self.foresight.upto(up, self.now)
         }
     }
@@ -278,29 +249,26 @@ impl Scheduler {
 impl Host {
     /// Returns the reason for its `state`, in words, where there is one.
     pub(crate) fn reason(&self) -> Option<String> {
-        match (self.state, self.presence, self.owner) {
-            (_, Presence::Left, _) => Some("its worker shut down".to_owned()),
+        let why = match (self.state, self.presence, self.owner) {
+            (_, Presence::Left, _) => "its worker shut down",
             (HostState::Suspect | HostState::Lost, Presence::Awaited, _) => {
-                Some("not reconnected since the master restarted".to_owned())
+                "not reconnected since the master restarted"
             }
-            (HostState::Suspect, Presence::Disconnected, _) => {
-                Some("not connected at the moment".to_owned())
-            }
-            (HostState::Suspect, ..) => Some("heartbeats are missing".to_owned()),
-            (HostState::Draining, ..) if self.closing => {
-                Some("its worker is shutting down".to_owned())
-            }
-            (HostState::Lost, ..) => Some("not heard of beyond its lease".to_owned()),
+            (HostState::Suspect, Presence::Disconnected, _) => "not connected at the moment",
+            (HostState::Suspect, ..) => "heartbeats are missing",
+            (HostState::Draining, ..) if self.closing => "its worker is shutting down",
+            (HostState::Lost, ..) => "not heard of beyond its lease",
             (HostState::Draining | HostState::Suspended, _, owner) if !owner.lets_run() => {
-                owner.reason().map(|reason| reason.to_string())
+                return owner.reason().map(|reason| reason.to_string());
             }
-            (HostState::Benched, ..) => self.bench().map(|bench| bench.why.clone()),
-            (_, Presence::Disconnected, _) => Some("not connected at the moment".to_owned()),
-            (_, _, OwnerState::Sharing(reason, slots)) => Some(format!(
-                "{reason}: tasks may use {slots} of {} slots",
-                self.slots
-            )),
-            _ => None,
-        }
+            (HostState::Benched, ..) => return self.bench().map(|bench| bench.why.clone()),
+            (_, Presence::Disconnected, _) => "not connected at the moment",
+            (_, _, OwnerState::Sharing(reason, slots)) => {
+                let all = self.slots;
+                return Some(format!("{reason}: tasks may use {slots} of {all} slots"));
+            }
+            _ => return None,
+        };
+        Some(why.to_owned())
     }
 }
