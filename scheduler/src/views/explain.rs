@@ -161,7 +161,10 @@ impl Scheduler {
             tasks: self.why_tasks_wait(id, job, now),
             held_up: self.held_up(job, now),
             hosts: hosts
-                .map(|(id, host)| (id, self.why_passed_over(host, job, &common, now)))
+                .map(|(id, host)| {
+                    let why = self.objection(host, job, &common, now);
+                    (id, why.unwrap_or_else(|| host.free_words()))
+                })
                 .collect(),
         })
     }
@@ -364,26 +367,13 @@ impl Scheduler {
             );
         }
 
-        let left_s = going(
-            job,
-            &self.hosts,
-            &self.foresight,
-            self.settings.benching,
-            self.settings.max_copies,
-            now,
-        )
-        .filter(|going| job.may_start_again(going.index))
-        .map(|going| going.due_s - going.ran_s);
-        match left_s.min_by(f64::total_cmp) {
+        match self.overdue_in(job, now).map(|(_, left)| left).min() {
             None => format!(
                 "{none}, and those that run have copies, stand still or failed too often to be tried again"
             ),
-            Some(left_s) => {
-                let left = Span::from_secs_f64(left_s.max(0.0));
-                format!(
-                    "{none}, and none is overdue; the first one would be copied in {left} at the latest"
-                )
-            }
+            Some(left) => format!(
+                "{none}, and none is overdue; the first one would be copied in {left} at the latest"
+            ),
         }
     }
 
@@ -547,21 +537,14 @@ impl Scheduler {
 
     /// Returns the reason why no slot is free in the whole fleet.
     fn why_no_slot(&self) -> String {
-        let joined = self
-            .hosts
-            .table
-            .values()
-            .filter(|host| host.presence != Presence::Awaited)
-            .count();
-        if joined == 0 {
+        let mut hosts = self.hosts.table.values();
+        if hosts.all(|host| host.presence == Presence::Awaited) {
             return match self.hosts.table.len() {
                 0 => "no host has joined".to_owned(),
-                awaited => {
-                    format!(
-                        "no host has joined since the master restarted; {} awaited",
-                        plural(awaited as u64, "host")
-                    )
-                }
+                awaited => format!(
+                    "no host has joined since the master restarted; {} awaited",
+                    plural(awaited as u64, "host")
+                ),
             };
         }
 
@@ -584,25 +567,19 @@ impl Scheduler {
             kind => format!("{n} {kind}"),
         };
 
-        match (
-            kinds.len(),
-            kinds.keys().next().copied().unwrap_or_default(),
-        ) {
-            (1, "busy") => format!(
-                "every slot is taken: {} busy",
-                plural(kinds["busy"] as u64, "host")
-            ),
-            (1, "suspended") => format!("all hosts suspended: {owners}"),
-            _ if kinds.contains_key("ready") => {
-                format!(
-                    "the ready hosts are passed over; hosts: {}",
-                    kinds.iter().map(counted).collect::<Vec<_>>().join(", ")
-                )
+        let hosts: Vec<String> = kinds.iter().map(counted).collect();
+        let hosts = hosts.join(", ");
+
+        match kinds.len() {
+            1 if let Some(busy) = kinds.get("busy") => {
+                let busy = plural(*busy as u64, "host");
+                format!("every slot is taken: {busy} busy")
             }
-            _ => format!(
-                "no slot is free; hosts: {}",
-                kinds.iter().map(counted).collect::<Vec<_>>().join(", ")
-            ),
+            1 if kinds.contains_key("suspended") => format!("all hosts suspended: {owners}"),
+            _ if kinds.contains_key("ready") => {
+                format!("the ready hosts are passed over; hosts: {hosts}")
+            }
+            _ => format!("no slot is free; hosts: {hosts}"),
         }
     }
 }
@@ -641,11 +618,6 @@ fn kind(host: &Host) -> &'static str {
 }
 
 impl Scheduler {
-    fn why_passed_over(&self, host: &Host, job: &Job, common: &ForAllHosts, now: Time) -> String {
-        let why = self.objection(host, job, common, now);
-        why.unwrap_or_else(|| host.free_words())
-    }
-
     /// Returns what of a host itself does not fit a job, whether or not tasks of it may start.
     fn why_unfit(&self, host: &Host, job: &Job) -> Option<String> {
         if let Some(why) = job.rules.needs.missing(&host.offers) {
@@ -689,19 +661,17 @@ impl Scheduler {
             }
             ("ready", _) => {
                 let scene = job.scene(now, &self.settings, &self.hosts);
-                match job
-                    .policy
-                    .placement
-                    .objection(&scene, &job.plan, host.speed)
-                {
+                let placement = job.policy.placement;
+                match placement.objection(&scene, &job.plan, host.speed) {
                     Some(why) => format!("ready: {why}"),
-                    None if (common.waiting)
+                    None if common
+                        .waiting
                         .iter()
-                        .all(|index| !scene.may_run(index, host.id)) =>
+                        .any(|index| scene.may_run(index, host.id)) =>
                     {
-                        "ready: its owner's hosts have had each task that waits".to_owned()
+                        return None;
                     }
-                    None => return None,
+                    None => "ready: its owner's hosts have had each task that waits".to_owned(),
                 }
             }
             ("draining", _) if host.closing => "draining: its worker is shutting down".to_owned(),
@@ -711,9 +681,7 @@ impl Scheduler {
         };
         Some(why)
     }
-}
 
-impl Scheduler {
     /// Returns the reason why a ready host is not lent for long enough, if it is not.
     fn why_too_short(&self, host: &Host, job: &Job, now: Time) -> Option<String> {
         let TooLong { left, takes } = job.too_long_for(host, now, self.settings.start_cost)?;

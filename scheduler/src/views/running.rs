@@ -34,7 +34,12 @@ impl Scheduler {
         let Some(job) = self.jobs.table.get(&id) else {
             return Vec::new();
         };
-        let due = self.overdue_in(job, now);
+        let due: BTreeMap<u32, Span> =
+            if job.copies_overdue() && job.waiting() == 0 && job.gang.is_none() {
+                self.overdue_in(job, now).collect()
+            } else {
+                BTreeMap::new()
+            };
         let rows = job.copies().filter_map(|copy| {
             let host = self.hosts.table.get(&copy.host)?;
             let silence = host.silence(now);
@@ -54,21 +59,18 @@ impl Scheduler {
         rows.collect()
     }
 
-    /// Returns the time after which each task that has one attempt to go on is overdue, where it is
-    /// copied then.
-    fn overdue_in(&self, job: &Job, now: Time) -> BTreeMap<u32, Span> {
-        if !job.copies_overdue() || job.waiting() > 0 || job.gang.is_some() {
-            return BTreeMap::new();
-        }
-
+    /// Returns the tasks that have one attempt to go on and may be copied, each with the time after
+    /// which it is overdue.
+    pub(super) fn overdue_in(&self, job: &Job, now: Time) -> impl Iterator<Item = (u32, Span)> {
         let benching = self.settings.benching;
         let most = self.settings.max_copies;
         let going = going(job, &self.hosts, &self.foresight, benching, most, now);
-        let left = |left_s: f64| Span::from_secs_f64(left_s.max(0.0));
         going
             .filter(|going| job.may_start_again(going.index))
-            .map(|going| (going.index, left(going.due_s - going.ran_s)))
-            .collect()
+            .map(|going| {
+                let left_s = (going.due_s - going.ran_s).max(0.0);
+                (going.index, Span::from_secs_f64(left_s))
+            })
     }
 }
 
