@@ -528,7 +528,7 @@ impl Scheduler {
 
     /// Returns what is allowed to a user of whose tasks only so many may run at a time.
     pub(super) fn allowed(&self, user: u32, now: Time) -> Option<Allowed> {
-        let most = self.jobs.lines.shares.of(user)?.most? as usize;
+        let most = self.jobs.lines.shares.most(user)? as usize;
         let mut running_s: Vec<f64> = Vec::new();
         let mut works = BTreeMap::new();
         for host in self.hosts.table.values() {

@@ -20,6 +20,7 @@ use smallvec::SmallVec;
 use crate::policy::ordering::Rank;
 use crate::state::job::{Job, Jobs, Lines};
 use crate::state::queue::after;
+use crate::state::scheduler::Scheduler;
 
 /// The rules by which slots are divided among users.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -43,6 +44,14 @@ impl Default for Sharing {
             most_running: BTreeMap::new(),
             most_running_each: None,
         }
+    }
+}
+
+impl Sharing {
+    /// Returns the most tasks of this user that may run at a time.
+    fn most_of(&self, name: &str) -> Option<u32> {
+        let own = self.most_running.get(name).copied();
+        own.or(self.most_running_each)
     }
 }
 
@@ -83,21 +92,13 @@ struct UserUse {
     slots: u64,
 }
 
-/// A user's recent use, as returned by [`Shares::of`].
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct RecentUse {
+/// A user's use at the time of the present event, as returned by [`Shares::of`].
+struct RecentUse<'a> {
+    user: &'a UserUse,
     /// The recent average number of slots.
-    pub(crate) average: f64,
-    /// The number of running tasks.
-    pub(crate) running: u64,
-    /// The number of slots that these take.
-    pub(crate) slots: u64,
-    /// The user's weight in [`Sharing`].
-    pub(crate) weight: f64,
-    /// The most tasks that may run at a time.
-    pub(crate) most: Option<u32>,
+    average: f64,
     /// The claim `(average + slots) / weight`; the smallest goes first.
-    pub(crate) claim: f64,
+    claim: f64,
 }
 
 /// A user's part of the grid, now and lately.
@@ -164,15 +165,10 @@ impl Shares {
             .filter(|weight| *weight > 0.0)
             .unwrap_or(1.0);
 
-        let most = sharing
-            .most_running
-            .get(name)
-            .copied()
-            .or(sharing.most_running_each);
         let user = UserUse {
             name: name.to_owned(),
             weight,
-            most,
+            most: sharing.most_of(name),
             average: 0.0,
             at: self.now,
             running: 0,
@@ -201,16 +197,13 @@ impl Shares {
     }
 
     /// Returns a user's recent use.
-    pub(crate) fn of(&self, number: u32) -> Option<RecentUse> {
+    fn of(&self, number: u32) -> Option<RecentUse<'_>> {
         let user = self.users.get(number as usize)?;
         let average = user.average_at(self.now, self.half_life());
         let claim = (average + user.slots as f64) / user.weight;
         Some(RecentUse {
+            user,
             average,
-            running: user.running,
-            slots: user.slots,
-            weight: user.weight,
-            most: user.most,
             claim,
         })
     }
@@ -239,10 +232,8 @@ impl Shares {
 
     /// Returns the same for a user by name, who may be unknown yet, with the user's number.
     pub(crate) fn most_of(&self, name: &str) -> Option<(u32, u32)> {
-        let sharing = self.sharing.as_ref()?;
-        let own = sharing.most_running.get(name).copied();
-        let number = self.known_number(name);
-        Some((number, own.or(sharing.most_running_each)?))
+        let most = self.sharing.as_ref()?.most_of(name)?;
+        Some((self.known_number(name), most))
     }
 
     /// Divides this many slots among users, as they fall to each by claim while all of them have waiting
@@ -462,7 +453,7 @@ impl Lines {
         let turn = |rank: Rank| {
             let (unpromised, disclosed, user) = rank.class();
             // Ranks with a promise do not tell users apart.
-            let may = rank.promised() || self.shares.room(user).is_none_or(|room| room > 0);
+            let may = rank.promised() || self.shares.may_start(user) > 0;
             may.then(|| {
                 Reverse(UserTurn {
                     class: (unpromised, disclosed),
@@ -485,11 +476,11 @@ impl Lines {
             .take_while(|rank| !rank.disclosed())
             .any(|rank| {
                 let other = rank.user();
-                let may = self.shares.room(other).is_none_or(|room| room > 0);
                 let fewer = self
                     .shares
                     .of(other)
-                    .is_some_and(|of| of.claim + f64::from(yielded) / of.weight < mine.claim);
+                    .is_some_and(|of| of.claim + f64::from(yielded) / of.user.weight < mine.claim);
+                let may = self.shares.may_start(other) > 0;
                 other != user && may && fewer && fits(rank.job)
             })
     }
@@ -511,20 +502,14 @@ impl Lines {
             return false;
         }
 
-        let (unpromised, disclosed, user) = rank.class();
-        let first = self
-            .waiting
-            .range(Rank::first_of((unpromised, disclosed, 0))..)
-            .next();
-        let last = self
-            .waiting
-            .range(..=Rank::last_of((unpromised, disclosed, u32::MAX)))
-            .next_back();
-
-        [first, last].into_iter().flatten().any(|other| {
-            let class = other.class();
-            (class.0, class.1) == (unpromised, disclosed) && class.2 != user
-        })
+        let (unpromised, disclosed, _) = rank.class();
+        let from = Rank::first_of((unpromised, disclosed, 0));
+        let upto = Rank::last_of((unpromised, disclosed, u32::MAX));
+        let mut there = self.waiting.range(from..=upto);
+        let ends = [there.next(), there.next_back()];
+        ends.into_iter()
+            .flatten()
+            .any(|other| other.user() != rank.user())
     }
 
     /// Updates the use of the job's user after tasks of it started, as if after each of them. Where
@@ -573,11 +558,12 @@ impl Job {
     }
 }
 
-impl Jobs {
-    /// Returns each user's part of the grid as of `now`, in the order of names; empty where slots
-    /// are not divided.
-    pub(crate) fn user_shares(&self, now: Time) -> Vec<UserShare> {
-        let shares = &self.lines.shares;
+impl Scheduler {
+    /// Returns each user's part of the grid as of `now`, in the order of names; empty without
+    /// [`Settings::sharing`](crate::Settings::sharing).
+    pub fn user_shares(&self, now: Time) -> Vec<UserShare> {
+        let lines = &self.jobs.lines;
+        let shares = &lines.shares;
         let averages: Vec<f64> = shares
             .users
             .iter()
@@ -585,7 +571,7 @@ impl Jobs {
             .collect();
         let total: f64 = averages.iter().sum();
 
-        let waiting: BTreeSet<u32> = firsts(&self.lines.waiting, (false, false, 0))
+        let waiting: BTreeSet<u32> = firsts(&lines.waiting, (false, false, 0))
             .map(Rank::user)
             .collect();
         let busy = |number: u32, user: &UserUse| user.slots > 0 || waiting.contains(&number);
@@ -614,7 +600,9 @@ impl Jobs {
         all.sort_by(|one, other| one.user.cmp(&other.user));
         all
     }
+}
 
+impl Jobs {
     /// Returns the reason why other users' jobs go before this one, in words; `None` if they do
     /// not. Jobs that want no slots that this one wants do not count.
     pub(crate) fn why_behind_users(
@@ -625,26 +613,26 @@ impl Jobs {
         let shares = &self.lines.shares;
         let mine = shares.of(job.user).filter(|_| shares.on())?;
         let together = job.fewest_together();
-        let beyond = |most: &u32| mine.running + together > u64::from(*most);
-        if let Some(most) = mine.most.filter(beyond) {
+        let beyond = |most: &u32| mine.user.running + together > u64::from(*most);
+        if let Some(most) = mine.user.most.filter(beyond) {
             let wants = match together {
                 1 => String::new(),
                 ranks => format!(", this job starts {ranks} together"),
             };
             return Some(format!(
                 "{} of your tasks run{wants}, and the admin lets you run {most} at a time",
-                mine.running
+                mine.user.running
             ));
         }
 
         let (unpromised, disclosed, user) = job.rank.class();
-        let ahead: Vec<RecentUse> = firsts(&self.lines.waiting, (unpromised, disclosed, 0))
+        let ahead: Vec<RecentUse<'_>> = firsts(&self.lines.waiting, (unpromised, disclosed, 0))
             .map(Rank::class)
             .take_while(|class| (class.0, class.1) == (unpromised, disclosed))
             .filter(|class| class.2 != user)
             .filter_map(|class| Some((class, shares.of(class.2)?)))
             .filter(|(class, of)| {
-                let may = shares.room(class.2).is_none_or(|room| room > 0);
+                let may = shares.may_start(class.2) > 0;
                 let upto = Rank::first_of(*class)..=Rank::last_of(*class);
                 let mut jobs = self.lines.waiting.range(upto);
                 may && of.claim < mine.claim && jobs.any(|rank| same_slots(rank.job))
@@ -660,17 +648,19 @@ impl Jobs {
         } else {
             format!("jobs of {} other users go", ahead.len())
         };
-        let weights = if first.weight == mine.weight {
+        let theirs = first.user.weight;
+        let yours = mine.user.weight;
+        let weights = if theirs == yours {
             String::new()
         } else {
-            format!("; their weight is {}, yours {}", first.weight, mine.weight)
+            format!("; their weight is {theirs}, yours {yours}")
         };
         Some(format!(
             "{users} first: they have less of the grid, now and lately together (slots: {} now and {} on average, \
              you {} and {}{weights})",
-            first.slots,
+            first.user.slots,
             rounded(first.average),
-            mine.slots,
+            mine.user.slots,
             rounded(mine.average)
         ))
     }

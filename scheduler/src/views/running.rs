@@ -67,10 +67,7 @@ impl Scheduler {
         let going = going(job, &self.hosts, &self.foresight, benching, most, now);
         going
             .filter(|going| job.may_start_again(going.index))
-            .map(|going| {
-                let left_s = (going.due_s - going.ran_s).max(0.0);
-                (going.index, Span::from_secs_f64(left_s))
-            })
+            .map(|going| (going.index, Span::from_secs_f64(going.due_s - going.ran_s)))
     }
 }
 

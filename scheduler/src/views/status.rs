@@ -14,7 +14,6 @@ use crate::state::foresight::Foresight;
 use crate::state::host::{Host, Liveness, Presence};
 use crate::state::job::{Job, TaskRecord};
 use crate::state::scheduler::Scheduler;
-use crate::state::shares::UserShare;
 
 /// A host as known to the scheduler.
 #[derive(Debug, Clone, PartialEq)]
@@ -89,12 +88,6 @@ impl LiveAttempt {
 }
 
 impl Scheduler {
-    /// Returns each user's part of the grid as of `now`, in the order of names; empty without
-    /// [`Settings::sharing`](crate::Settings::sharing).
-    pub fn user_shares(&self, now: Time) -> Vec<UserShare> {
-        self.jobs.user_shares(now)
-    }
-
     /// Returns the jobs that are not forgotten.
     pub fn jobs(&self) -> impl Iterator<Item = JobId> + '_ {
         self.jobs.table.keys().copied()
