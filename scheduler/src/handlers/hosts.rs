@@ -32,7 +32,7 @@ impl Scheduler {
         fx: &mut Vec<Effect>,
     ) {
         let host = self.hosts.entry(id, self.now);
-        let up_since = Time(self.now.0.saturating_sub(status.up_for.0));
+        let up_since = self.now - status.up_for;
         let known = !matches!(host.presence, Presence::Awaited | Presence::Left)
             && host.liveness != Liveness::Lost;
 
@@ -123,14 +123,13 @@ impl Scheduler {
 
     fn note_status(&mut self, id: HostId, status: Status) {
         let now = self.now;
-        let ago = |span: Span| Time(now.0.saturating_sub(span.0));
         let Some(host) = self.hosts.get(id) else {
             return;
         };
         self.foresight.on_cpu(host, now);
         host.cpu = f64::from(status.cpu).clamp(0.0, 1.0);
-        host.up_since = ago(status.up_for);
-        host.owner_since = ago(status.owner_for);
+        host.up_since = now - status.up_for;
+        host.owner_since = now - status.owner_for;
     }
 
     /// Compares the host's list with its books. A listed attempt that is not on them is put back if
@@ -500,7 +499,7 @@ impl Scheduler {
             // The owner's reason or the number of slots may change without a turn. The laws are
             // learned from changes between a host that runs tasks and one that does not.
             if owner.lets_run() != host.owner.lets_run() {
-                let since = Time(self.now.0.saturating_sub(owner_for.0));
+                let since = self.now - owner_for;
                 self.foresight.on_cpu(host, self.now);
                 self.foresight.on_owner_turned(host, since);
                 host.owner_since = since;

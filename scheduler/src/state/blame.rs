@@ -163,21 +163,16 @@ impl Job {
 
     /// Returns the hosts that the job blames since this outcome on `host`; each host is returned once.
     pub(crate) fn newly_blamed(&mut self, host: HostId, success: bool) -> Vec<HostId> {
-        let blames = |host: &HostId| matches!(self.bar(*host), Some(Exclusion::Blamed(..)));
         let unjudged = &self.blame.unjudged;
         // A failure makes others less suspicious, and without a success nobody is blamed.
-        let blamed: Vec<HostId> = if self.blame.succeeded == 0 {
-            Vec::new()
-        } else if success {
-            unjudged.iter().copied().filter(blames).collect()
+        let judged = if success {
+            unjudged.range(HostId(0)..)
         } else {
-            unjudged
-                .get(&host)
-                .copied()
-                .into_iter()
-                .filter(blames)
-                .collect()
+            unjudged.range(host..=host)
         };
+        let any = self.blame.succeeded > 0;
+        let blames = |host: &HostId| any && matches!(self.bar(*host), Some(Exclusion::Blamed(..)));
+        let blamed: Vec<HostId> = judged.copied().filter(blames).collect();
 
         for host in &blamed {
             self.blame.unjudged.remove(host);

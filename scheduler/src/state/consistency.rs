@@ -19,7 +19,7 @@ const SUMMED: u64 = 64;
 impl Scheduler {
     /// Panics if a host touched in this step, or the job whose turn it is, contradicts the rest.
     pub(crate) fn check(&self) {
-        for id in self.hosts.index.touched().iter().rev().take(CHECKED) {
+        for id in self.hosts.index.touched.iter().rev().take(CHECKED) {
             if let Some(host) = self.hosts.table.get(id) {
                 self.check_host(host);
             }

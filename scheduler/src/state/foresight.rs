@@ -58,18 +58,15 @@ pub(crate) struct Foresight {
 
 impl From<Experience> for Foresight {
     fn from(experience: Experience) -> Self {
-        let lives = Lives::default();
-        let small = SmallWork::default();
-        let remembered = RefCell::default();
         Self {
             common: experience.common(),
             experience,
-            lives,
+            lives: Lives::default(),
             curves: OnceCell::new(),
             observed: 0,
-            small,
+            small: SmallWork::default(),
             longest_start: None,
-            remembered,
+            remembered: RefCell::default(),
         }
     }
 }
@@ -462,7 +459,7 @@ impl Foresight {
 
         let ago = settings.reports(&job.policy);
         let heard = host.heard_before.unwrap_or(host.silent_since);
-        let reported = Time(now.0.saturating_sub(ago.0)).min(heard.max(load.assigned));
+        let reported = (now - ago).min(heard.max(load.assigned));
         let on = self.as_reported(host);
         Self::done(on, load, job.takes(work_s), settings.start_cost, reported)
     }
@@ -540,14 +537,12 @@ impl Foresight {
         // An attempt that is overdue is expected to end soon, but later the longer it is overdue.
         let overdue_s = age_s(started, now) - (1.0 - load.resumed) * full_s;
         let soon_s = LEAST_LEFT_S.min(LEAST_LEFT_PART * full_s);
-        let left_s = left_s.max(
-            soon_s
-                + if done >= 1.0 {
-                    0.1 * overdue_s.max(0.0)
-                } else {
-                    0.0
-                },
-        );
+        let late_s = if done >= 1.0 {
+            0.1 * overdue_s.max(0.0)
+        } else {
+            0.0
+        };
+        let left_s = left_s.max(soon_s + late_s);
         match own_left_s(load, full_s, now) {
             Some(own_s) => left_s.max(own_s),
             None => left_s.max(beyond_s(host, load, work.longest_s / rate, started, now)),

@@ -20,6 +20,7 @@ use crate::state::fleet::Fleet;
 use crate::state::owner_hours::HostLoan;
 use crate::state::pool::{Place, Places, PoolId, Pools};
 use crate::state::preemptible::PreemptibleAttempts;
+use crate::state::queue::move_to;
 use crate::state::room::Room;
 use crate::state::settings::Settings;
 use crate::state::silence::{Partings, Silence};
@@ -522,7 +523,7 @@ pub(crate) struct Index {
     /// All hosts whose speed is known.
     pub(crate) fleet: Fleet,
     /// Hosts whose state may have changed in this step.
-    touched: Vec<HostId>,
+    pub(super) touched: Vec<HostId>,
 }
 
 impl Index {
@@ -580,11 +581,6 @@ impl Index {
         }
     }
 
-    /// Returns the hosts whose state may have changed in this step.
-    pub(crate) fn touched(&self) -> &[HostId] {
-        &self.touched
-    }
-
     /// Whether the host is listed where it should be, and nowhere else but among the busy ones of this step.
     pub(crate) fn lists(&self, host: &Host) -> bool {
         let ready = host.takes_work() && host.free_slots() > 0;
@@ -609,15 +605,7 @@ impl Index {
 
     /// Schedules the check of the host's silence for `at`, in place of the one planned before.
     pub(crate) fn check_at(&mut self, host: &mut Host, at: Option<Time>) {
-        if host.check == at {
-            return;
-        }
-        if let Some(old) = std::mem::replace(&mut host.check, at) {
-            self.checks.remove(&(old, host.id));
-        }
-        if let Some(at) = at {
-            self.checks.insert((at, host.id));
-        }
+        move_to(&mut self.checks, &mut host.check, at, host.id);
     }
 
     /// Schedules the check of the host's backlog for `at`, in place of the one planned before;
@@ -631,9 +619,7 @@ impl Index {
         if let Some(old) = std::mem::replace(&mut host.watch, watch) {
             self.backlogs.remove(&(old.at, host.id));
         }
-        if let Some(at) = at {
-            self.backlogs.insert((at, host.id));
-        }
+        self.backlogs.extend(at.map(|at| (at, host.id)));
     }
 }
 

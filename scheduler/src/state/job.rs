@@ -425,11 +425,9 @@ impl Job {
             .filter(|record| !run.done && run.time > record.killed_s)
         {
             record.killed_s = run.time;
-            record.killed = if answer.learns() {
-                attempt.number
-            } else {
-                record.killed
-            };
+            if answer.learns() {
+                record.killed = attempt.number;
+            }
         }
     }
 

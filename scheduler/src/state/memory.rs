@@ -27,23 +27,13 @@ pub(crate) struct HeldMemory {
 }
 
 /// A look at all hosts for what they lend.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct HostsLook {
     /// The number of `Index::offered` and of usable slots.
     pub(crate) known: (u64, u64),
     pub(crate) at: Time,
     /// Whether a host suits the job and takes work.
     pub(crate) found: bool,
-}
-
-impl Default for HostsLook {
-    fn default() -> Self {
-        Self {
-            known: (0, 0),
-            at: Time(0),
-            found: false,
-        }
-    }
 }
 
 impl Default for HeldMemory {

@@ -47,17 +47,11 @@ impl Scheduler {
     /// Notes the loan of the host from now on, or that there is none.
     pub(crate) fn on_host_lent(&mut self, id: HostId, loan: Option<Loan>) {
         let now = self.now;
-        let lent = loan.map(
-            |Loan {
-                 left,
-                 again,
-                 longest,
-             }| HostLoan {
-                until: now + left,
-                again: now + again.max(left),
-                longest: longest.max(left),
-            },
-        );
+        let lent = loan.map(|loan| HostLoan {
+            until: now + loan.left,
+            again: now + loan.again.max(loan.left),
+            longest: loan.longest.max(loan.left),
+        });
         self.hosts.entry(id, now).lent = lent;
 
         if lent.is_some() {

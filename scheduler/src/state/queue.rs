@@ -250,18 +250,18 @@ pub(crate) fn after(line: &BTreeSet<Rank>, last: Option<Rank>) -> Option<Rank> {
     }
 }
 
-/// Moves a job's entry in a set of times from `is_at` to `at`.
-pub(crate) fn move_to(
-    times: &mut BTreeSet<(Time, JobId)>,
+/// Moves the entry of a job or a host in a set of times from `is_at` to `at`.
+pub(crate) fn move_to<Id: Ord + Copy>(
+    times: &mut BTreeSet<(Time, Id)>,
     is_at: &mut Option<Time>,
     at: Option<Time>,
-    job: JobId,
+    id: Id,
 ) {
     if *is_at != at {
         if let Some(old) = std::mem::replace(is_at, at) {
-            times.remove(&(old, job));
+            times.remove(&(old, id));
         }
-        times.extend(at.map(|at| (at, job)));
+        times.extend(at.map(|at| (at, id)));
     }
 }
 

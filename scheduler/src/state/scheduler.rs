@@ -137,13 +137,11 @@ impl Scheduler {
     /// Returns the time at which [`Event::Tick`] is wanted next if nothing else happens. A time in
     /// the past means at once.
     pub fn next_wakeup(&self) -> Option<Time> {
-        let checks = self.hosts.index.checks.first();
-        let backlogs = self.hosts.index.backlogs.first();
+        let index = &self.hosts.index;
+        let of_hosts = [&index.checks, &index.backlogs, &index.benches];
+        let of_hosts = of_hosts.into_iter().filter_map(BTreeSet::first);
         let alarm = self.jobs.lines.alarms.first().map(|(at, _)| *at);
-        checks
-            .into_iter()
-            .chain(backlogs)
-            .chain(self.hosts.index.benches.first())
+        of_hosts
             .map(|(at, _)| *at)
             .chain(alarm)
             .chain(self.next_overrun())

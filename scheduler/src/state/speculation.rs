@@ -219,29 +219,25 @@ impl Speculation {
 
     /// Returns the turn of a task among its kind; the smallest goes first.
     pub(crate) fn turn(&self, index: u32, left: Span) -> TaskTurn {
-        if self.urgent(index) {
-            let key = if self.answer.requested == RequestedOrder::Srpt {
-                left.0
-            } else {
-                0
-            };
-            return TaskTurn {
-                index,
-                disclosed: false,
-                key,
-                place: self.place(index),
-            };
-        }
-
+        let disclosed = !self.urgent(index);
         let key = match self.answer.disclosed {
-            Disclosed::Need { later } => self.needlessness(index, f64::from(later) / 100.0),
+            Disclosed::Need { later } if disclosed => {
+                self.needlessness(index, f64::from(later) / 100.0)
+            }
+            _ if !disclosed && self.answer.requested == RequestedOrder::Srpt => left.0,
             _ => 0,
         };
+        let place = if disclosed {
+            self.arrival
+        } else {
+            self.place(index)
+        };
+
         TaskTurn {
             index,
-            disclosed: true,
+            disclosed,
             key,
-            place: self.arrival,
+            place,
         }
     }
 
@@ -270,23 +266,14 @@ impl Speculation {
         own: impl Fn(u32) -> Option<Span>,
     ) -> Option<TaskTurn> {
         let again = self.first_tried(tried, &own).into_iter().flatten();
+        let new = self.first_fresh(fresh);
         let again = again.map(|index| self.turn(index, self.work_left(index, &work)));
-        let again = again.min_by_key(|turn| (turn.key, turn.place, turn.index));
-        let new = self
-            .first_fresh(fresh)
-            .map(|index| self.turn(index, work(index)));
-
-        let urgent = again
-            .into_iter()
-            .chain(new)
-            .min_by_key(|turn| (turn.key, turn.place, turn.index));
-        if urgent.is_some()
-            || self.full
-            || matches!(
-                self.answer.disclosed,
-                Disclosed::Held | Disclosed::AsRequested
-            )
-        {
+        let new = new.map(|index| self.turn(index, work(index)));
+        let turns = again.chain(new);
+        let urgent = turns.min_by_key(|turn| (turn.key, turn.place, turn.index));
+        let disclosed = self.answer.disclosed;
+        let alone = matches!(disclosed, Disclosed::Held | Disclosed::AsRequested);
+        if urgent.is_some() || self.full || alone {
             return urgent;
         }
 

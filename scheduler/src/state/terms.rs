@@ -73,11 +73,7 @@ impl Stack {
             .iter()
             .copied();
 
-        let plain = if self.order.is_empty() {
-            Some(fresh.iter())
-        } else {
-            None
-        };
+        let plain = self.order.is_empty().then(|| fresh.iter());
         listed
             .filter(|index| fresh.contains(*index))
             .chain(plain.into_iter().flatten())
