@@ -215,17 +215,22 @@ pub enum Effect {
 }
 
 /// The reason why a job is refused.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Refused {
     /// The catalogue has no policy of this name.
+    #[error("there is no policy `{0}`")]
     UnknownPolicy(String),
     /// A job with this number exists already.
+    #[error("a job of this number is there already")]
     NumberTaken,
     /// It has no tasks.
+    #[error("the job has no tasks")]
     Empty,
     /// It has a deadline, and this policy promises none.
+    #[error("the policy {0} promises no deadlines; PROMISE does")]
     NoPromises(String),
     /// It does not have one estimate for each task.
+    #[error("the job has {tasks} tasks and {given} estimates")]
     Estimates {
         /// The number of its tasks.
         tasks: u64,
@@ -233,8 +238,15 @@ pub enum Refused {
         given: u64,
     },
     /// It has a deadline, and its tasks' run times are unknown.
+    #[error(
+        "nothing is known of how long its tasks take: say so, or let some be done without a deadline"
+    )]
     NoEstimate,
     /// It has a deadline, and more tasks than one is promised for.
+    #[error(
+        "the job has a deadline and {tasks} tasks (each counted as often as results of it are wanted), \
+         and deadlines are promised for at most {most}"
+    )]
     TooMany {
         /// The number of its tasks, each counted as often as results of it are wanted.
         tasks: u64,
@@ -242,10 +254,15 @@ pub enum Refused {
         most: u64,
     },
     /// It has a deadline, and no suitable host takes work now.
+    #[error("no host takes work now that would do for it")]
     NoHost,
     /// It has a deadline and waits for this job, which has not ended.
+    #[error(
+        "it has a deadline and is to start after job {0}, and nobody can promise when that ends"
+    )]
     Waits(JobId),
     /// It cannot be expected to be done by its deadline.
+    #[error("its deadline cannot be kept; {} of its tasks could be done in time", .fits.len())]
     TooLate {
         /// The predicted completion time: the earliest deadline that could be promised now.
         earliest: Time,
@@ -448,49 +465,6 @@ pub enum Verdict {
     Late,
     /// No such attempt was ever given to this host; the completion is discarded.
     Unknown,
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Refused::UnknownPolicy(name) => write!(f, "there is no policy `{name}`"),
-            Refused::NumberTaken => write!(f, "a job of this number is there already"),
-            Refused::Empty => write!(f, "the job has no tasks"),
-            Refused::NoPromises(policy) => {
-                write!(f, "the policy {policy} promises no deadlines; PROMISE does")
-            }
-            Refused::Estimates { tasks, given } => {
-                write!(f, "the job has {tasks} tasks and {given} estimates")
-            }
-            Refused::TooMany { tasks, most } => {
-                write!(
-                    f,
-                    "the job has a deadline and {tasks} tasks (each counted as often as results of it are wanted), and deadlines are \
-                     promised for at most {most}"
-                )
-            }
-            Refused::NoEstimate => {
-                write!(
-                    f,
-                    "nothing is known of how long its tasks take: say so, or let some be done without a deadline"
-                )
-            }
-            Refused::NoHost => write!(f, "no host takes work now that would do for it"),
-            Refused::Waits(job) => {
-                write!(
-                    f,
-                    "it has a deadline and is to start after job {job}, and nobody can promise when that ends"
-                )
-            }
-            Refused::TooLate { fits, .. } => {
-                write!(
-                    f,
-                    "its deadline cannot be kept; {} of its tasks could be done in time",
-                    fits.len()
-                )
-            }
-        }
-    }
 }
 
 impl fmt::Display for StartReason {
