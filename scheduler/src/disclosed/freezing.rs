@@ -112,14 +112,13 @@ impl Scheduler {
         self.hosts.index.standing.remove(attempt);
         self.hosts.index.update(host, now);
 
-        let hold_up = host.hold_up(Phase::Held);
         fx.push(Effect::Freeze {
             host: id,
             attempt,
             by: Some(by),
         });
         self.jobs
-            .mark(attempt, Phase::Held, hold_up, self.settings.max_copies);
+            .mark(host, attempt, Phase::Held, self.settings.max_copies);
 
         let TaskId { job: of, index } = attempt.task;
         let job = self.jobs.table.get(&of);
@@ -287,16 +286,12 @@ impl Scheduler {
         }
 
         self.hosts.index.update(host, now);
-        let hold_up = host.hold_up(Phase::Running);
-        if let Some(job) = self.jobs.table.get(&attempt.task.job) {
-            self.hosts.stand(id, attempt, job, self.settings.start_cost);
-        }
-
-        fx.push(Effect::Thaw { host: id, attempt });
         self.jobs
-            .mark(attempt, Phase::Running, hold_up, self.settings.max_copies);
+            .mark(host, attempt, Phase::Running, self.settings.max_copies);
+        fx.push(Effect::Thaw { host: id, attempt });
 
         if let Some(job) = self.jobs.table.get_mut(&attempt.task.job) {
+            self.hosts.stand(id, attempt, job, self.settings.start_cost);
             job.wishes.remove(attempt.task.index);
             self.jobs.lines.sync(job);
         }

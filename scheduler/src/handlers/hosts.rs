@@ -6,7 +6,7 @@ use common::{AttemptId, HostId, Span, Speed, Time};
 
 use crate::prediction::experience::{Habit, Temper, TrackRecord};
 use crate::prediction::silence::Parting;
-use crate::protocol::effect::{CopyReason, Effect, EndReason};
+use crate::protocol::effect::{Effect, EndReason};
 use crate::state::host::{Host, HostAttempt, Liveness, Presence};
 use crate::state::job::{EndedCopy, Jobs};
 use crate::state::scheduler::Scheduler;
@@ -198,12 +198,10 @@ impl Scheduler {
         let attempt = held.attempt;
         let max_copies = self.settings.max_copies;
         let index = attempt.task.index;
-
-        if self
-            .hosts
-            .get(id)
-            .is_some_and(|host| host.books.contains(&attempt))
-        {
+        let Some(host) = self.hosts.get(id) else {
+            return false;
+        };
+        if host.books.contains(&attempt) {
             return true;
         }
 
@@ -223,9 +221,6 @@ impl Scheduler {
         let charged = std::mem::take(&mut ended.charged);
         record.losses = record.losses.saturating_sub(u32::from(charged));
         let returned = ended.returned;
-        let Some(host) = self.hosts.get(id) else {
-            return false;
-        };
         let most = if job.gang.is_some() {
             1
         } else {
@@ -274,20 +269,15 @@ impl Scheduler {
 
     /// Updates the begins of the listed attempts in `standing`, by their reported run times.
     fn note_begun(&mut self, id: HostId, held: &[HeldAttempt]) {
-        let Some(host) = self
-            .hosts
-            .table
-            .get(&id)
-            .filter(|_| !self.hosts.index.standing.is_bare())
-        else {
+        let standing = &mut self.hosts.index.standing;
+        let host = self.hosts.table.get(&id);
+        let Some(host) = host.filter(|_| !standing.is_bare()) else {
             return;
         };
         for held in held {
             if let Some(load) = host.books.get(&held.attempt) {
-                self.hosts
-                    .index
-                    .standing
-                    .note(held.attempt, host.began(load, self.settings.start_cost));
+                let began = host.began(load, self.settings.start_cost);
+                standing.note(held.attempt, began);
             }
         }
     }
@@ -534,16 +524,12 @@ impl Scheduler {
     /// Reindexes the host after its liveness or owner changed, and marks its attempts.
     fn on_host_turned(&mut self, id: HostId) {
         self.reindex(id);
-        let Some(host) = self.hosts.get(id) else {
+        let Some(host) = self.hosts.table.get(&id) else {
             return;
         };
+        let max_copies = self.settings.max_copies;
         for (attempt, load) in host.books.iter() {
-            self.jobs.mark(
-                *attempt,
-                load.phase,
-                host.hold_up(load.phase),
-                self.settings.max_copies,
-            );
+            self.jobs.mark(host, *attempt, load.phase, max_copies);
         }
     }
 
@@ -610,12 +596,7 @@ fn moved(
 
     let meaning = |phase| (suspended(phase), host.hold_up(phase));
     if meaning(before) != meaning(held.phase) {
-        jobs.mark(
-            held.attempt,
-            held.phase,
-            host.hold_up(held.phase),
-            max_copies,
-        );
+        jobs.mark(host, held.attempt, held.phase, max_copies);
     }
 }
 
@@ -643,14 +624,8 @@ fn suspended(phase: Phase) -> bool {
 }
 
 impl Jobs {
-    /// Notes on a live attempt's task whether it is suspended or held up.
-    pub(crate) fn mark(
-        &mut self,
-        attempt: AttemptId,
-        phase: Phase,
-        hold_up: Option<CopyReason>,
-        max_copies: u32,
-    ) {
+    /// Notes on a live attempt's task whether it is suspended or held up on its host.
+    pub(crate) fn mark(&mut self, host: &Host, attempt: AttemptId, phase: Phase, max_copies: u32) {
         let Some(job) = self.table.get_mut(&attempt.task.job) else {
             return;
         };
@@ -662,6 +637,7 @@ impl Jobs {
             return;
         };
 
+        let hold_up = host.hold_up(phase);
         if (copy.suspended, copy.hold_up) != (suspended(phase), hold_up) {
             if copy.suspended && !suspended(phase) {
                 self.lines.shares.woken.insert(job.user);
