@@ -165,10 +165,9 @@ impl<'a> Starter<'a> {
         let usable_slots = places.usable_slots;
         let crowd = usable_slots > CROWD;
 
-        if job
-            .plan
-            .declined
-            .is_some_and(|(until, seen)| self.now < until && (crowd || seen == arrivals))
+        if let Some((until, seen)) = job.plan.declined
+            && self.now < until
+            && (crowd || seen == arrivals)
         {
             return true;
         }
@@ -261,11 +260,8 @@ impl<'a> Starter<'a> {
             return;
         }
 
-        let Some(mean_s) = self
-            .foresight
-            .work_of(job, self.hosts)
-            .and_then(|work| self.mean_task_s(job, work))
-        else {
+        let work = self.foresight.work_of(job, self.hosts);
+        let Some(mean_s) = work.and_then(|work| self.mean_task_s(job, work)) else {
             return;
         };
         let unsettled = job.unsettled() as f64;
@@ -329,10 +325,8 @@ impl<'a> Starter<'a> {
         since: Option<Time>,
     ) -> bool {
         let now_since = self.ready_since(job, host);
-        let there = self.hosts.table.get(&host).filter(|_| {
-            let scene = self.scene(job);
-            now_since.is_some() && scene.has_room(host)
-        });
+        let ready = now_since.is_some() && self.scene(job).has_room(host);
+        let there = self.hosts.table.get(&host).filter(|_| ready);
         let room = there.map_or(0, |there| there.room_for(job.demand));
         let known = slots.iter().filter(|slot| slot.host == host).count();
         if room + 1 != known || room > 0 && now_since != since {
@@ -604,11 +598,11 @@ impl<'a> Starter<'a> {
         };
 
         // Hosts that cannot be reached now are not counted on.
-        let there =
-            |host: &Host| host.liveness == Liveness::Alive && host.presence == Presence::Connected;
-
-        let stays = |host: &Host| there(host) && !host.draining;
-        for host in self.hosts.busy().filter(|host| stays(host)) {
+        let there = |host: &&Host| {
+            let connected = host.presence == Presence::Connected;
+            host.liveness == Liveness::Alive && connected && !host.draining
+        };
+        for host in self.hosts.busy().filter(there) {
             let on = self.foresight.as_reported(host);
             let start_cost = self.settings.start_cost;
             let task_s = Foresight::task_s(on, work, 1.0, start_cost);
@@ -690,11 +684,8 @@ impl<'a> Starter<'a> {
         let slots = self.hosts.index.places(job.pool).usable_slots;
         let at_once = ((slots / PART_AT_ONCE) as usize).clamp(LEAST_AT_ONCE, MOST_AT_ONCE);
         let ready = self.candidates(job, work, task_s, at_once);
-        let Some(best_s) = ready
-            .iter()
-            .map(|ready| ready.task_s)
-            .min_by(f64::total_cmp)
-        else {
+        let times_s = ready.iter().map(|ready| ready.task_s);
+        let Some(best_s) = times_s.min_by(f64::total_cmp) else {
             return true;
         };
 
@@ -714,12 +705,10 @@ impl<'a> Starter<'a> {
         }
         let mut copies = 0;
         for candidate in ready.iter().take(at_once) {
-            let place = self
-                .hosts
-                .table
-                .get(&candidate.host)
-                .map(|host| Foresight::place(host, self.now));
-            let Some(place) = place else { continue };
+            let Some(host) = self.hosts.table.get(&candidate.host) else {
+                continue;
+            };
+            let place = Foresight::place(host, self.now);
             let law = |left: f64| match left {
                 1.0 => candidate.law,
                 left => {
@@ -740,12 +729,8 @@ impl<'a> Starter<'a> {
             };
 
             let (index, left) = gains.task(at);
-            let Some(of) = job
-                .records
-                .get(&index)
-                .and_then(|r| r.live.first())
-                .copied()
-            else {
+            let record = job.records.get(&index);
+            let Some(of) = record.and_then(|record| record.live.first()).copied() else {
                 break;
             };
             if moves {
@@ -756,10 +741,8 @@ impl<'a> Starter<'a> {
                 let why = StartReason::Duplicate(of.attempt.number, gain);
                 self.begin(job, index, candidate.host, false, why, fx);
 
-                let live = job
-                    .records
-                    .get(&index)
-                    .map_or(0, |record| record.live.len());
+                let record = job.records.get(&index);
+                let live = record.map_or(0, |record| record.live.len());
                 gains.add(at, &law(left), live < self.most_live());
             }
             copies += 1;

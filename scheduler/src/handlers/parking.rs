@@ -19,8 +19,7 @@ impl Scheduler {
 
         job.looked = known;
         let needs = &job.rules.needs;
-        let meets = |offers| needs.suits(offers);
-        if self.hosts.table.values().any(|host| meets(&host.offers)) {
+        if self.hosts.table.values().any(|host| host.suits(needs)) {
             return false;
         }
 

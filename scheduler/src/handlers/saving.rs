@@ -38,11 +38,9 @@ impl Scheduler {
     /// Releases the room of jobs of which no task waits any more.
     pub(crate) fn release_needless(&mut self) {
         let waits = |id: &JobId| self.jobs.table.get(id).is_some_and(|job| job.waiting() > 0);
-        let saved = std::mem::take(&mut self.hosts.index.saved);
-        let (kept, others) = saved.into_iter().partition(|(_, job)| waits(job));
-        self.hosts.index.saved = kept;
-        let others: Vec<(HostId, JobId)> = others;
-        for (host, _) in others {
+        let saved = &mut self.hosts.index.saved;
+        let others = saved.extract_if(.., |(_, job)| !waits(job));
+        for (host, _) in others.collect::<Vec<_>>() {
             self.save(host, Room::default());
         }
     }

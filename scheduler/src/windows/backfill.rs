@@ -181,9 +181,8 @@ impl Scheduler {
             });
         }
 
-        let laws = jobs
-            .into_iter()
-            .filter_map(|job| Some((job, self.law(job)?)));
+        let laws = jobs.into_iter();
+        let laws = laws.filter_map(|job| Some((job, self.law(job)?)));
         let laws: Vec<(&Job, Cow<'_, LearnedLaw>)> = laws.collect();
         let mut fillers = Vec::new();
         let mut candidates = Vec::new();
@@ -223,14 +222,10 @@ impl Scheduler {
         if let Some(law) = job.lessons.law() {
             return Some(Cow::Borrowed(law));
         }
-        let runs = self
-            .foresight
-            .experience
-            .runs
-            .of(&job.stack.terms.estimator);
-        LearnedLaw::expected(runs)
-            .filter(|_| runs.len() as u64 >= FIRST_RUNS)
-            .map(Cow::Owned)
+        let known = &self.foresight.experience.runs;
+        let runs = known.of(&job.stack.terms.estimator);
+        let law = LearnedLaw::expected(runs).filter(|_| runs.len() as u64 >= FIRST_RUNS);
+        law.map(Cow::Owned)
     }
 
     fn fill(&mut self, slot: WindowSlot, filler: &Filler, fx: &mut Vec<Effect>) {
@@ -267,10 +262,8 @@ impl Scheduler {
         // An owner's return ends the gap at a known time; a gang may start later than predicted, so
         // no limit is set.
         let most = Span::from_secs_f64(left.secs() * (1.0 - EARLY));
-        starter.most = kept_for
-            .is_none()
-            .then_some(most)
-            .filter(|_| filler.done.is_some());
+        let ends = kept_for.is_none() && filler.done.is_some();
+        starter.most = ends.then_some(most);
 
         let number = starter.start(job, filler.index, host, why, fx);
         if let Some(number) = number.filter(|_| kept_for.is_some()) {
@@ -301,40 +294,27 @@ impl Scheduler {
             return self.jobs.fillers.clear();
         }
 
-        let on = |host: &HostId, attempt: &AttemptId| {
-            let load = self
-                .hosts
-                .table
-                .get(host)
-                .and_then(|host| host.books.get(attempt));
+        self.jobs.fillers.retain(|attempt, host| {
+            let host = self.hosts.table.get(host);
+            let load = host.and_then(|host| host.books.get(attempt));
             load.is_some_and(|load| !load.frozen && !load.stopping)
-        };
-        self.jobs.fillers.retain(|attempt, host| on(host, attempt));
+        });
     }
 
     /// Returns the hosts on which an attempt would be preempted for a job of this rank, with their
     /// speeds; each once, whatever it holds.
     pub(crate) fn filled(&self, rank: Rank) -> Vec<(Speed, HostId)> {
         let after = |attempt: &AttemptId| {
-            self.jobs
-                .table
-                .get(&attempt.task.job)
-                .is_some_and(|job| job.rank > rank)
+            let job = self.jobs.table.get(&attempt.task.job);
+            job.is_some_and(|job| job.rank > rank)
         };
+        let fillers = self.jobs.fillers.iter();
+        let fillers = fillers.filter(|(attempt, _)| after(attempt));
+        let on: BTreeSet<&HostId> = fillers.map(|(_, host)| host).collect();
 
-        let fillers = self
-            .jobs
-            .fillers
-            .iter()
-            .filter(|(attempt, _)| after(attempt));
-        let hosts: BTreeSet<HostId> = fillers.map(|(_, host)| *host).collect();
-        let host = |id: HostId| self.hosts.table.get(&id).filter(|host| host.takes_work());
-
-        hosts
-            .into_iter()
-            .filter_map(host)
-            .map(|host| (host.speed, host.id))
-            .collect()
+        let hosts = on.into_iter().filter_map(|id| self.hosts.table.get(id));
+        let usable = hosts.filter(|host| host.takes_work());
+        usable.map(|host| (host.speed, host.id)).collect()
     }
 
     /// Whether the host would have room for a task of the job without the attempts in gaps of it.
@@ -371,41 +351,28 @@ impl Scheduler {
         let Some(load) = host.books.get(&attempt) else {
             return true;
         };
-        let work_s = if load.phase.executing() {
-            let computing = self
-                .jobs
-                .table
-                .get(&attempt.task.job)
-                .map_or(1.0, Job::computing);
-            let of = (host, computing);
-            let start_cost = self.settings.start_cost;
-            let done = (self.foresight).work_done(of, load, true, start_cost, self.now);
-            done.0
-        } else {
-            0.0
-        };
-
         let job = self.jobs.table.get_mut(&attempt.task.job);
         let kept = job.as_ref().is_some_and(|job| job.rules.checkpoint);
-        job.into_iter()
-            .for_each(|job| job.outlived(attempt.task.index, work_s));
+        if let Some(job) = job
+            && load.phase.executing()
+        {
+            let of = (host, job.computing());
+            let start_cost = self.settings.start_cost;
+            let done = (self.foresight).work_done(of, load, true, start_cost, self.now);
+            job.outlived(attempt.task.index, done.0);
+        }
         self.preempt(id, attempt, by, kept, fx);
         true
     }
 
     /// Preempts all attempts in gaps while a task with a promise waits.
     pub(crate) fn clear_for_promised(&mut self, fx: &mut Vec<Effect>) {
-        let Some(id) = self
-            .promised_waits()
-            .filter(|_| !self.jobs.fillers.is_empty())
-        else {
+        let filled = !self.jobs.fillers.is_empty();
+        let Some(id) = self.promised_waits().filter(|_| filled) else {
             return;
         };
-        let next = self
-            .jobs
-            .table
-            .get(&id)
-            .and_then(|job| job.in_order().next());
+        let job = self.jobs.table.get(&id);
+        let next = job.and_then(|job| job.in_order().next());
         let by = TaskId::new(id, next.unwrap_or_default());
         while let Some(host) = self.jobs.fillers.values().next().copied() {
             self.oust(host, by, fx);
@@ -416,7 +383,7 @@ impl Scheduler {
 /// Returns the probability that a run that takes longer than `failed` is done by `length`.
 fn done_by(length: f64, law: &LearnedLaw, failed: f64) -> f64 {
     let before = law.cdf(failed);
-    let left = 1.0 - law.cdf(failed);
+    let left = 1.0 - before;
     if left > 0.0 {
         (law.cdf(length) - before).max(0.0) / left
     } else {

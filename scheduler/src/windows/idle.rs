@@ -32,30 +32,18 @@ impl Scheduler {
     pub(crate) fn fill_windows(&self, mut starts: Vec<Start>) -> Vec<Start> {
         for at in 0..starts.len().min(MOST_STARTS) {
             let (id, index, host) = starts[at];
-            let job = self
-                .jobs
-                .table
-                .get(&id)
-                .filter(|job| job.looks_at_windows());
-            let known = job.zip(
-                self.hosts
-                    .table
-                    .get(&host)
-                    .and_then(|host| Some((host, host.absence(self.now)?))),
-            );
-            let Some((job, (host, absence))) = known else {
+            let job = self.jobs.table.get(&id);
+            let job = job.filter(|job| job.looks_at_windows());
+            let host = self.hosts.table.get(&host);
+            let host = host.and_then(|host| Some((host, host.absence(self.now)?)));
+            let Some((job, (host, absence))) = job.zip(host) else {
                 continue;
             };
-            let fixed = |task: &u32| {
-                starts[..at]
-                    .iter()
-                    .any(|(of, other, _)| (of, other) == (&id, task))
-            };
+            let starts_task = |start: &Start, task: u32| (start.0, start.1) == (id, task);
+            let fixed = |task: &u32| starts[..at].iter().any(|start| starts_task(start, *task));
             // Whoever gives a task away gets this one, on the other host.
             let swaps = |task: &u32| {
-                let mut with = starts
-                    .iter()
-                    .filter(|(of, other, _)| (of, other) == (&id, task));
+                let mut with = starts.iter().filter(|start| starts_task(start, *task));
                 with.all(|(.., there)| !job.shuns(index, *there, &self.hosts))
             };
             let free = |task: &u32| {
@@ -64,16 +52,13 @@ impl Scheduler {
                     && !job.shuns(*task, host.id, &self.hosts)
                     && swaps(task)
             };
-            let waiting: Vec<u32> = std::iter::once(index)
-                .chain(job.alternatives(free))
-                .collect();
+            let mut waiting = vec![index];
+            waiting.extend(job.alternatives(free));
             let Some(better) = job.best(&waiting, &absence, host.speed.factor()) else {
                 continue;
             };
-            if let Some(other) = starts
-                .iter()
-                .position(|(of, task, _)| (*of, *task) == (id, better))
-            {
+            let with = starts.iter().position(|start| starts_task(start, better));
+            if let Some(other) = with {
                 starts[other].1 = index;
             }
             starts[at].1 = better;
@@ -121,15 +106,9 @@ impl Job {
             law.support().1,
             law,
         );
-        let mut best: Option<(f64, u32)> = None;
-
-        for task in tasks.iter().copied() {
-            let gain = window.gain(self.killed_s(task), 1.0);
-            if best.is_none_or(|(most, _)| gain > most) {
-                best = Some((gain, task));
-            }
-        }
-
+        let gain = |task: &u32| (window.gain(self.killed_s(*task), 1.0), *task);
+        let gains = tasks.iter().map(gain);
+        let best = gains.reduce(|best, next| if next.0 > best.0 { next } else { best });
         best.map(|(_, task)| task)
     }
 }
