@@ -77,19 +77,17 @@ impl Scheduler {
             return;
         };
         let takes = job.demand;
-        if self.jobs.lines.shares.room(job.user) == Some(0) {
+        if self.jobs.lines.shares.may_start(job.user) == 0 {
             return;
         }
-        let full = |hosts: &Hosts| !hosts.has_room(host, takes);
-        if full(&self.hosts) {
-            let job = self.jobs.table.get(&id);
-            let Some(others) = job.and_then(|job| self.makes_room_on(host, job)) else {
+        if !self.hosts.has_room(host, takes) {
+            let Some(others) = self.makes_room_on(host, job) else {
                 return;
             };
             self.give_way(&others, TaskId::new(id, index), fx);
-        }
-        if full(&self.hosts) {
-            return;
+            if !self.hosts.has_room(host, takes) {
+                return;
+            }
         }
 
         let (mut starter, jobs) = self.starter();
@@ -281,38 +279,30 @@ impl Scheduler {
             return;
         };
         let fit = job.pace.fit(self.settings.prefetch_window);
-        let one_by_one = job.promise.is_some() || job.speculation.is_some() || job.gang.is_some();
+        let told_apart = job.promise.is_some() || job.speculation.is_some() || job.gang.is_some();
+        let one_by_one = told_apart || job.rules.quorum.compares();
         if fit == 0 || one_by_one || !self.hosts.index.all.ready.is_empty() {
-            return;
-        }
-
-        if job.rules.quorum.compares() {
             return;
         }
 
         let needs = &job.rules.needs;
         // A host where a rank waits for others must not be busy when these are ready.
         let wanted = |host: &Host| {
-            host.reserved.slots > 0 || self.jobs.fillers.values().any(|on| *on == host.id)
+            let mut attempts = host.books.attempts();
+            host.reserved.slots > 0
+                || self.jobs.fillers.values().any(|on| *on == host.id)
+                || attempts.any(|attempt| self.jobs.gangs.contains(&attempt.task.job))
         };
-
         let takes = |host: &Host| {
             host.takes_work()
-                && !wanted(host)
                 && host.suits(needs)
                 && host.claim_ahead(needs.takes).is_some()
                 && !job.failed_last(host.id)
+                && !wanted(host)
         };
         let Some(host) = self.hosts.table.get(&id).filter(|host| takes(host)) else {
             return;
         };
-        if host
-            .books
-            .attempts()
-            .any(|attempt| self.jobs.gangs.contains(&attempt.task.job))
-        {
-            return;
-        }
 
         let slots = u64::from(host.usable_slots());
         let most = slots

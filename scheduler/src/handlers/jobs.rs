@@ -172,13 +172,10 @@ impl Scheduler {
             .terms
             .deadline
             .filter(|_| policy.admission.reckoning().is_some());
-        let promise = deadline.map(|deadline| match progress.promised {
-            Some((made, finish)) => Promise::offered(deadline, made, finish),
-            None => Promise {
-                deadline,
-                made: self.now,
-                finish: None,
-            },
+        let promise = deadline.map(|deadline| Promise {
+            deadline,
+            made: progress.promised.map_or(self.now, |(made, _)| made),
+            finish: progress.promised.map(|(_, finish)| finish),
         });
         let user = self.jobs.lines.shares.number(&bag.terms.estimator.user);
         let mut job = self.draw_up((id, user), bag, policy, promise);

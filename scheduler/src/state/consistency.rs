@@ -39,45 +39,34 @@ impl Scheduler {
         debug_assert!(self.hosts.index.lists(host), "{id:?} is ready");
         debug_assert!(!host.is_overcommitted(), "{id:?} is overcommitted");
         let one_by_one = host.books.iter().map(|(_, load)| load.room());
-        debug_assert_eq!(
-            host.books.taken(),
-            one_by_one.fold(Room::default(), Room::plus),
-            "the room that attempts take of {id:?}"
-        );
+        let taken = one_by_one.fold(Room::default(), Room::plus);
+        let counted = host.books.taken();
+        debug_assert_eq!(counted, taken, "the room that attempts take of {id:?}");
 
         for (attempt, load) in host.books.iter().take(CHECKED) {
             let known = self.jobs.table.get(&attempt.task.job);
             let listed = known.is_some_and(|job| is_live(job, *attempt, id));
-            debug_assert!(
-                listed || load.stopping,
-                "{attempt:?} is only in the books of {id:?}"
-            );
+            let known = listed || load.stopping;
+            debug_assert!(known, "{attempt:?} is only in the books of {id:?}");
         }
     }
 
     fn check_job(&self, id: JobId, job: &Job) {
+        let total = job.counts().total;
         let settled = job.finished.len() + job.failed.len() + job.cancelled.len();
-        debug_assert_eq!(
-            settled + job.unsettled(),
-            job.counts().total,
-            "tasks of {id:?}"
-        );
-        debug_assert!(
-            job.requeued.len() <= job.records.len() as u64,
-            "requeued tasks of {id:?}"
-        );
-        if job.requeued.len() <= SUMMED {
-            let waiting = job
-                .requeued
-                .iter()
-                .filter_map(|index| job.records.get(&index));
+        debug_assert_eq!(settled + job.unsettled(), total, "tasks of {id:?}");
+        let requeued = job.requeued.len();
+        let begun = job.records.len() as u64;
+        debug_assert!(requeued <= begun, "requeued tasks of {id:?}");
+        if requeued <= SUMMED {
+            let waiting = job.requeued.iter();
+            let waiting = waiting.filter_map(|index| job.records.get(&index));
             let saved: u64 = waiting.map(TaskRecord::saved_fixed).sum();
             debug_assert_eq!(job.saved_fixed, saved, "what is saved of {id:?}");
         }
         job.check_places(&self.jobs.lines);
 
-        let tasks = job.counts().total.max(1);
-        let index = (self.events / 2 % tasks) as u32;
+        let index = (self.events / 2 % total.max(1)) as u32;
         if let Some(record) = job.records.get(&index) {
             self.check_record(TaskId::new(id, index), job, record);
         }
@@ -87,19 +76,12 @@ impl Scheduler {
         // A task whose results are being compared neither waits nor runs.
         let waits = job.requeued.contains(task.index);
         let runs = !record.live.is_empty();
-        debug_assert!(
-            !(waits && runs && !record.is_silent()),
-            "{task:?} waits and runs"
-        );
-        debug_assert!(
-            waits || runs || record.compares(),
-            "{task:?} neither waits nor runs"
-        );
-        debug_assert_eq!(
-            record.compared,
-            !runs && record.compares(),
-            "{task:?} is counted as compared"
-        );
+        let both = waits && runs && !record.is_silent();
+        debug_assert!(!both, "{task:?} waits and runs");
+        let compares = record.compares();
+        debug_assert!(waits || runs || compares, "{task:?} neither waits nor runs");
+        let idle = !runs && compares;
+        debug_assert_eq!(record.compared, idle, "{task:?} is counted as compared");
 
         if waits && job.rules.quorum.compares() {
             let listed = job.compared.opinions.has(task.index);

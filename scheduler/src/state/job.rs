@@ -1004,28 +1004,19 @@ impl Job {
     /// Panics if the job is not in exactly the queues that it takes itself to be in.
     pub(crate) fn check_places(&self, lines: &Lines) {
         let id = self.rank.job;
-        debug_assert_eq!(
-            lines.waiting.contains(&self.rank),
-            self.in_line,
-            "{id:?} waits"
-        );
+        let waits = lines.waiting.contains(&self.rank);
+        debug_assert_eq!(waits, self.in_line, "{id:?} waits");
         let pool = lines.pooled.get(&self.needs_room_in());
-        debug_assert_eq!(
-            pool.is_some_and(|pool| pool.contains(&self.rank)),
-            self.in_line,
-            "{id:?} waits in its pool"
-        );
-        debug_assert_eq!(
-            lines.copying.contains(&self.rank),
-            self.in_copy_line,
-            "{id:?} copies"
-        );
+        let waits = pool.is_some_and(|pool| pool.contains(&self.rank));
+        debug_assert_eq!(waits, self.in_line, "{id:?} waits in its pool");
+        let copies = lines.copying.contains(&self.rank);
+        debug_assert_eq!(copies, self.in_copy_line, "{id:?} copies");
+
         let alarm = self.alarm.is_none_or(|at| lines.alarms.contains(&(at, id)));
         debug_assert!(alarm, "the alarm of {id:?} is lost");
-        let rest = self
-            .in_rest
-            .is_none_or(|at| lines.resting.contains(&(at, id)));
-        debug_assert!(rest, "the rest of {id:?} has no end");
+        let rest = self.in_rest.map(|at| (at, id));
+        let rests = rest.is_none_or(|rest| lines.resting.contains(&rest));
+        debug_assert!(rests, "the rest of {id:?} has no end");
     }
 }
 

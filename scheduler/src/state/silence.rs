@@ -48,13 +48,8 @@ impl Partings {
 
     /// Notes that the connection of one of this many hosts was lost.
     pub(crate) fn note(&mut self, now: Time, hosts: usize) {
-        while self
-            .recent
-            .front()
-            .is_some_and(|at| now.since(*at) > Self::AT_ONCE)
-        {
-            self.recent.pop_front();
-        }
+        let earlier = |at: &mut Time| now.since(*at) > Self::AT_ONCE;
+        while self.recent.pop_front_if(earlier).is_some() {}
 
         self.recent.push_back(now);
         if self.recent.len() > Self::by_chance(hosts) {
