@@ -1,6 +1,8 @@
 //! The recording of a scheduler's run: its settings, every event with its time, and the effects.
 //! Bytes in and bytes out; the caller stores them, and the simulator replays them.
 
+use std::borrow::Cow;
+
 use common::journal::{self, BadEntry};
 use common::{Incarnation, Time};
 use serde::{Deserialize, Serialize};
@@ -11,19 +13,12 @@ use crate::{Effect, Event, Settings};
 /// [`Settings`], whose bytes would mean something else then.
 pub const MAGIC: &[u8; 18] = b"deskgrid record 3\n";
 
-/// An entry for reading. The one for writing is [`WrittenEntry`], which has the same bytes.
-#[derive(Debug, Deserialize)]
-enum RecordEntry {
-    Begun(Settings, Incarnation),
-    Event(Time, Box<Event>),
-    Effects(Vec<Effect>),
-}
-
-#[derive(Serialize)]
-enum WrittenEntry<'a> {
-    Begun(&'a Settings, Incarnation),
-    Event(Time, &'a Event),
-    Effects(&'a [Effect]),
+/// An entry of a recording. One that is read owns what it holds.
+#[derive(Debug, Serialize, Deserialize)]
+enum RecordEntry<'a> {
+    Begun(Cow<'a, Settings>, Incarnation),
+    Event(Time, Cow<'a, Event>),
+    Effects(Cow<'a, [Effect]>),
 }
 
 /// The life of one scheduler.
@@ -76,7 +71,8 @@ pub fn begin(
     incarnation: Incarnation,
     out: &mut Vec<u8>,
 ) -> Result<(), BadEntry> {
-    journal::append(&WrittenEntry::Begun(settings, incarnation), out)
+    let settings = Cow::Borrowed(settings);
+    journal::append(&RecordEntry::Begun(settings, incarnation), out)
 }
 
 /// Appends an event, before it is given to the scheduler.
@@ -84,7 +80,7 @@ pub fn begin(
 /// # Errors
 /// If it cannot be encoded.
 pub fn event(at: Time, event: &Event, out: &mut Vec<u8>) -> Result<(), BadEntry> {
-    journal::append(&WrittenEntry::Event(at, event), out)
+    journal::append(&RecordEntry::Event(at, Cow::Borrowed(event)), out)
 }
 
 /// Appends the effects of the last event.
@@ -92,7 +88,7 @@ pub fn event(at: Time, event: &Event, out: &mut Vec<u8>) -> Result<(), BadEntry>
 /// # Errors
 /// If it cannot be encoded.
 pub fn effects(effects: &[Effect], out: &mut Vec<u8>) -> Result<(), BadEntry> {
-    journal::append(&WrittenEntry::Effects(effects), out)
+    journal::append(&RecordEntry::Effects(Cow::Borrowed(effects)), out)
 }
 
 /// Reads the runs in a recording. An entry that breaks off at the end is left out: its writer was
@@ -115,19 +111,18 @@ pub fn read(bytes: &[u8]) -> Result<Vec<SchedulerLife>, BadRecord> {
         match (entry, runs.last_mut()) {
             (RecordEntry::Begun(settings, incarnation), _) => {
                 runs.push(SchedulerLife {
-                    settings,
+                    settings: settings.into_owned(),
                     incarnation,
                     steps: Vec::new(),
                 });
                 pending = None;
             }
-            (RecordEntry::Event(at, event), Some(_)) => pending = Some((at, *event)),
+            (RecordEntry::Event(at, event), Some(_)) => pending = Some((at, event.into_owned())),
             (RecordEntry::Effects(effects), Some(run)) => {
-                run.steps.extend(
-                    pending
-                        .take()
-                        .map(|(at, event)| Step { at, event, effects }),
-                );
+                let effects = effects.into_owned();
+                let step = pending.take();
+                run.steps
+                    .extend(step.map(|(at, event)| Step { at, event, effects }));
             }
             (_, None) => return Err(BadRecord::Headless(at)),
         }
