@@ -84,11 +84,8 @@ impl Scheduler {
             return None;
         }
 
-        let user = self
-            .jobs
-            .lines
-            .shares
-            .known_number(&bag.terms.estimator.user);
+        let shares = &self.jobs.lines.shares;
+        let user = shares.known_number(&bag.terms.estimator.user);
         let mut job = self.draw_up((id, user), bag, policy, None);
         job.plan.entered = now;
         job.pool = self.hosts.index.pools.of(&job.rules.needs);

@@ -7,7 +7,7 @@ use common::{HostId, JobId, Span, Time};
 
 use crate::protocol::effect::StartReason;
 use crate::state::host::{Host, Hosts, Liveness, Presence};
-use crate::state::job::{Job, TaskRecord};
+use crate::state::job::{Job, LiveCopy, TaskRecord};
 use crate::state::scheduler::Scheduler;
 
 /// The least number of failures of a job in a row that can blame a host.
@@ -155,10 +155,8 @@ impl Job {
     /// Whether the last attempt of the job on this host failed: then the host gets none of it
     /// beyond its slots. A task that fails at once looks short, and hundreds would be prefetched.
     pub(crate) fn failed_last(&self, host: HostId) -> bool {
-        self.blame
-            .hosts
-            .get(&host)
-            .is_some_and(|tally| tally.row > 0)
+        let tally = self.blame.hosts.get(&host);
+        tally.is_some_and(|tally| tally.row > 0)
     }
 
     /// Returns the hosts that the job blames since this outcome on `host`; each host is returned once.
@@ -192,13 +190,8 @@ impl Job {
         let succeeded = blame.succeeded - tally.succeeded;
 
         if succeeded == 0 {
-            let live = |record: &TaskRecord| {
-                record
-                    .live
-                    .iter()
-                    .any(|copy| copy.host != host && copy.hold_up.is_none())
-            };
-            let undecided = failed == 0 && self.records.values().any(live);
+            let goes_on = |copy: &LiveCopy| copy.host != host && copy.hold_up.is_none();
+            let undecided = failed == 0 && self.copies().any(goes_on);
             return undecided.then_some(Exclusion::Undecided(tally.row));
         }
 

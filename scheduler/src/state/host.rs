@@ -654,12 +654,9 @@ impl Hosts {
 
     /// Whether the host's `offers` meet these needs.
     pub(crate) fn offer(&self, id: HostId, needs: &Needs) -> bool {
+        let suits = |host: &Host| host.suits(needs);
         // Most jobs need nothing: not worth a search.
-        needs.is_plain()
-            || self
-                .table
-                .get(&id)
-                .is_some_and(|host| needs.suits(&host.offers))
+        needs.is_plain() || self.table.get(&id).is_some_and(suits)
     }
 
     /// Whether the host has room for an attempt of this demand now.

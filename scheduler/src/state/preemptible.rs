@@ -81,10 +81,8 @@ impl PreemptibleAttempts {
 
     /// Notes that an attempt's host takes work from now on, or no more.
     pub(crate) fn open(&mut self, attempt: AttemptId, open: bool) {
-        if let Some(place) = self
-            .places
-            .get_mut(&attempt)
-            .filter(|place| place.open != open)
+        if let Some(place) = self.places.get_mut(&attempt)
+            && place.open != open
         {
             place.open = open;
             self.put(attempt, open);
@@ -218,13 +216,8 @@ impl PreemptibleAttempts {
         let turn = speculation.turn(index, Span::ZERO);
         let order = (began, turn.key, turn.place, index, Reverse(attempt));
         let claimed = job.filter(|job| job.rules.checkpoint).map(|job| {
-            let claimed = (
-                Reverse(job.rules.priority),
-                turn.key,
-                turn.place,
-                index,
-                Reverse(attempt),
-            );
+            let priority = Reverse(job.rules.priority);
+            let claimed = (priority, turn.key, turn.place, index, Reverse(attempt));
             (speculation.answer(), claimed)
         });
 

@@ -54,17 +54,11 @@ impl<'a> Scene<'a> {
 
         let mine = self.hosts.party(host);
         self.job.records.get(&index).is_none_or(|record| {
-            let results = record
-                .question
-                .iter()
-                .flat_map(|question| question.ballot.votes());
-            record
-                .live
-                .iter()
-                .all(|copy| copy.host != host && self.hosts.party(copy.host) != mine)
-                && results
-                    .into_iter()
-                    .all(|vote| vote.host != host && vote.party != mine)
+            let mut live = record.live.iter();
+            let questions = record.question.iter();
+            let mut results = questions.flat_map(|question| question.ballot.votes());
+            live.all(|copy| copy.host != host && self.hosts.party(copy.host) != mine)
+                && results.all(|vote| vote.host != host && vote.party != mine)
         })
     }
 }

@@ -66,13 +66,7 @@ impl Stack {
 
     /// Returns the tasks in `fresh`, in calendar order.
     pub(crate) fn sorted<'a>(&'a self, fresh: &'a IdSet) -> impl Iterator<Item = u32> + 'a {
-        let listed = self
-            .order
-            .get(self.first..)
-            .unwrap_or_default()
-            .iter()
-            .copied();
-
+        let listed = self.order.iter().skip(self.first).copied();
         let plain = self.order.is_empty().then(|| fresh.iter());
         listed
             .filter(|index| fresh.contains(*index))

@@ -26,11 +26,8 @@ pub(crate) struct Wish {
 impl Wishes {
     /// Adds a wish for a copy of this task. An earlier wish stays if it is at least as urgent.
     pub(crate) fn add(&mut self, task: u32, urgency: Urgency, wish: Wish) {
-        if self
-            .by_task
-            .get(&task)
-            .is_some_and(|(old, _)| *old <= urgency)
-        {
+        let old = self.by_task.get(&task);
+        if old.is_some_and(|(old, _)| *old <= urgency) {
             return;
         }
         self.remove(task);
@@ -50,20 +47,15 @@ impl Wishes {
 
     /// Returns all wishes, the most urgent first.
     pub(crate) fn all(&self) -> Vec<(u32, CopyPurpose, Wish)> {
-        let of = |(urgency, task): &(Urgency, u32)| {
-            Some((*task, urgency.class, self.by_task.get(task)?.1))
-        };
+        let of = |(urgency, task): &(Urgency, u32)| Some((*task, urgency.class, self.of(*task)?));
         self.ranked.iter().filter_map(of).collect()
     }
 
     /// Returns the most urgent wish that replaces a lost primary.
     pub(crate) fn first_primary(&self) -> Option<(u32, Wish)> {
-        let (urgency, task) = self
-            .ranked
-            .first()
-            .filter(|(urgency, _)| urgency.class == CopyPurpose::Primary)?;
-        let (_, wish) = self.by_task.get(task).filter(|(of, _)| of == urgency)?;
-        Some((*task, *wish))
+        let first = self.ranked.first();
+        let (_, task) = first.filter(|(urgency, _)| urgency.class == CopyPurpose::Primary)?;
+        Some((*task, self.of(*task)?))
     }
 
     /// Returns the wish of this task.

@@ -290,13 +290,8 @@ impl Scheduler {
         let benching = self.settings.benching;
         let all = going(job, &self.hosts, &self.foresight, benching, u32::MAX, now);
         let overdue = all.filter_map(|going| {
-            let host = job
-                .records
-                .get(&going.index)?
-                .live
-                .iter()
-                .find(|copy| copy.hold_up.is_none())?
-                .host;
+            let mut live = job.records.get(&going.index)?.live.iter();
+            let host = live.find(|copy| copy.hold_up.is_none())?.host;
             let why = going.overdue(job)?;
             Some((going.index, (host, why, Span::from_secs_f64(going.ran_s))))
         });
@@ -640,18 +635,13 @@ impl Scheduler {
         }
 
         let slots = plural(u64::from(host.usable_slots()), "slot");
+        let held = plural(host.books.len() as u64, "attempt");
         let why = match (kind(host), host.reason()) {
             ("busy", _) if host.reserved.slots > 0 => {
                 let kept = plural(host.reserved.slots, "slot");
-                format!(
-                    "{slots}, {kept} held for jobs of several ranks, {} held",
-                    plural(host.books.len() as u64, "attempt")
-                )
+                format!("{slots}, {kept} held for jobs of several ranks, {held} held")
             }
-            ("busy", _) => format!(
-                "busy: {slots}, {} held",
-                plural(host.books.len() as u64, "attempt")
-            ),
+            ("busy", _) => format!("busy: {slots}, {held} held"),
             ("ready", _) if job.waiting() == 0 => {
                 let why = common.no_copy.get_or_init(|| self.why_no_copy(job, now));
                 format!("ready: {why}")
