@@ -105,14 +105,10 @@ impl Job {
     /// Adds those of these tasks that it does not have, and returns them.
     fn add(&mut self, tasks: &IdSet) -> IdSet {
         let mut new = tasks.clone();
-        for there in [
-            &self.fresh,
-            &self.failed,
-            &self.cancelled,
-            &self.after.tasks,
-        ] {
-            new.subtract(there);
-        }
+        new.subtract(&self.fresh);
+        new.subtract(&self.failed);
+        new.subtract(&self.cancelled);
+        new.subtract(&self.after.tasks);
         let has = |index: &u32| self.finished.contains(*index) || self.records.get(index).is_some();
         let there: IdSet = new.iter().filter(has).collect();
         new.subtract(&there);

@@ -466,11 +466,7 @@ impl Starter<'_> {
                 };
                 let Some(host) = host else { return };
                 let spare = eligible > job.waiting();
-                let there = if windows {
-                    self.hosts.table.get(&host)
-                } else {
-                    None
-                };
+                let there = windows.then(|| self.hosts.table.get(&host)).flatten();
                 let better =
                     there.and_then(|host| job.makes_the_most_of(host, self.hosts, self.now));
                 let next = match better {

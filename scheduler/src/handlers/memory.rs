@@ -85,13 +85,9 @@ impl Scheduler {
                 return false;
             };
             let held = job.held;
-            let HostsLook {
-                known: before,
-                at,
-                found,
-            } = held.look;
-            let is_changed = before != known;
-            let is_time = now >= at + LOOK_EVERY || !found && is_changed;
+            let is_changed = held.look.known != known;
+            let is_due = now >= held.look.at + LOOK_EVERY;
+            let is_time = is_due || !held.look.found && is_changed;
             if job.waiting() == 0 || !is_time {
                 return true;
             }

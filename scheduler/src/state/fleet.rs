@@ -18,15 +18,8 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    pub(crate) fn add(&mut self, speed: Speed, record: Option<TrackRecord>) {
-        self.change(1, speed, record);
-    }
-
-    pub(crate) fn remove(&mut self, speed: Speed, record: Option<TrackRecord>) {
-        self.change(-1, speed, record);
-    }
-
-    fn change(&mut self, sign: i128, speed: Speed, record: Option<TrackRecord>) {
+    /// Counts a host in with the sign 1, and out with -1.
+    pub(crate) fn count(&mut self, sign: i128, speed: Speed, record: Option<TrackRecord>) {
         // Impossibly high speeds would overflow: they count as 1e9.
         let millionths = |value: f64| (value.clamp(0.0, 1e9) * 1e6) as i128;
         let speed = speed.factor();

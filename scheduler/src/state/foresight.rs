@@ -6,7 +6,6 @@ use std::cell::{OnceCell, RefCell};
 use common::attempt::Phase;
 use common::{Span, Time};
 
-use crate::policy::plan::NotedPrediction;
 use crate::prediction::completion_law::{AttemptHost, CompletionLaw};
 use crate::prediction::experience::{Common, Curves, Experience, JobStage, Temper};
 use crate::prediction::malleable::Lives;
@@ -225,24 +224,19 @@ impl Foresight {
     /// its predictions are compared with the outcome. A promise was made for all its tasks: it is not
     /// compared where some were cancelled.
     pub(crate) fn on_job_done(&mut self, job: &Job, now: Time) {
+        let name = job.policy.name;
+        let errors = &mut self.experience.errors;
         if let Some(Promise { made, finish, .. }) = job.promised() {
             if let Some(finish) = finish.filter(|_| job.cancelled.is_empty()) {
                 let prediction = Prediction::roughly(made, finish);
-                let errors = &mut self.experience.errors;
-                errors.note(job.policy.name, JobStage::Early, made, prediction, now);
+                errors.note(name, JobStage::Early, made, prediction, now);
             }
             return;
         }
 
         let Some(kind) = job.plan.kind else { return };
         for noted in &job.plan.predicted {
-            let NotedPrediction {
-                stage,
-                at,
-                prediction,
-            } = *noted;
-            let errors = &mut self.experience.errors;
-            errors.note(job.policy.name, stage, at, prediction, now);
+            errors.note(name, noted.stage, noted.at, noted.prediction, now);
         }
 
         if let Some(answer) = job.policy.replication.gain() {

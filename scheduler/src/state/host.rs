@@ -557,7 +557,6 @@ impl Index {
         if host.books.len() > 0 {
             self.busy.insert(host.id, ());
         }
-        let free = host.free_slots() > 0;
         if host.may_thaw() {
             self.thawable.insert(host.id);
         } else if !self.thawable.is_empty() {
@@ -565,15 +564,9 @@ impl Index {
         }
 
         let slots = host.most_at_once(Demand::PLAIN).filter(|_| takes_work);
-        let mut place = host.place;
-        self.all.shift(
-            host.id,
-            &mut place,
-            (slots, host.speed),
-            takes_work && free,
-            now,
-        );
-        host.place = place;
+        let ready = takes_work && host.free_slots() > 0;
+        let usable = (slots, host.speed);
+        self.all.shift(host.id, &mut host.place, usable, ready, now);
         self.pools.update(host, now);
 
         if self.touched.last() != Some(&host.id) {
@@ -719,9 +712,9 @@ impl Hosts {
         let counted = Some((host.speed, host.record));
         if host.counted != counted {
             if let Some((speed, record)) = std::mem::replace(&mut host.counted, counted) {
-                self.index.fleet.remove(speed, record);
+                self.index.fleet.count(-1, speed, record);
             }
-            self.index.fleet.add(host.speed, host.record);
+            self.index.fleet.count(1, host.speed, host.record);
         }
     }
 

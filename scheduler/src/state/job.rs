@@ -300,20 +300,16 @@ impl TaskRecord {
     ) -> Option<LiveCopy> {
         let at = self.live.iter().position(|copy| copy.attempt == attempt)?;
         let copy = self.live.remove(at);
-        let host = copy.host;
-        let delivered = matches!(why, EndReason::Delivered(_));
-        let returned = why.gives_back();
-
         if self.ended.len() == REMEMBERED {
             self.forgotten = self.forgotten.max(self.ended.remove(0).attempt.number);
         }
 
         self.ended.push(EndedCopy {
             attempt,
-            host,
-            delivered,
+            host: copy.host,
+            delivered: matches!(why, EndReason::Delivered(_)),
             charged,
-            returned,
+            returned: why.gives_back(),
         });
 
         Some(copy)
@@ -330,10 +326,8 @@ impl TaskRecord {
         if let Some(copy) = self.live.first() {
             return StartReason::Duplicate(copy.attempt.number, CopyReason::Suspect);
         }
-        let results = self
-            .question
-            .as_ref()
-            .map_or(0, |question| question.ballot.votes().len());
+        let question = self.question.as_ref();
+        let results = question.map_or(0, |question| question.ballot.votes().len());
         match self.after {
             (number, true) => StartReason::Retry(number),
             (number, false) if number > 0 && number == self.killed => {

@@ -99,7 +99,7 @@ impl Scheduler {
     /// `job`, and announces the hosts whose state changed.
     fn follow(
         &mut self,
-        delivered: Option<HostId>,
+        mut delivered: Option<HostId>,
         job: Option<JobId>,
         from: usize,
         effects: &mut Vec<Effect>,
@@ -111,16 +111,16 @@ impl Scheduler {
         }
         self.foresight.longest_start = self.jobs.starts.longest();
         self.settle_reowned(effects);
-        self.on_jobs_ended(from, effects);
-        let mut dispatched = effects.len();
-        self.dispatch(delivered, effects);
-
-        // A preempted attempt may have been the last one of a job for which others wait.
+        let mut seen = from;
         let settles = |effect: &Effect| matches!(effect, Effect::JobSettled { .. });
-        while effects[dispatched..].iter().any(settles) {
-            self.on_jobs_ended(dispatched, effects);
-            dispatched = effects.len();
-            self.dispatch(None, effects);
+        loop {
+            self.on_jobs_ended(seen, effects);
+            seen = effects.len();
+            self.dispatch(delivered.take(), effects);
+            // A preempted attempt may have been the last one of a job for which others wait.
+            if !effects[seen..].iter().any(settles) {
+                break;
+            }
         }
 
         self.watch_overruns(&effects[from..]);
