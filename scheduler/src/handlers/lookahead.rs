@@ -120,17 +120,13 @@ fn worth_most(
     move_price_s: f64,
 ) -> Option<(usize, f64, bool)> {
     let copied = copied.filter(|(_, gain_s)| *gain_s >= copy_price_s);
-    let moved = moved.filter(|(_, gain_s)| *gain_s >= move_price_s);
-
-    match (copied, moved) {
-        (Some((_, copy_s)), Some((at, gain_s)))
-            if gain_s - move_price_s > copy_s - copy_price_s =>
-        {
-            Some((at, gain_s, true))
-        }
-        (None, Some((at, gain_s))) => Some((at, gain_s, true)),
-        (copied, _) => copied.map(|(at, gain_s)| (at, gain_s, false)),
-    }
+    let moved = moved.filter(|(_, gain_s)| {
+        let beyond_s = gain_s - move_price_s;
+        let more = copied.is_none_or(|(_, copy_s)| beyond_s > copy_s - copy_price_s);
+        *gain_s >= move_price_s && more
+    });
+    let copied = copied.map(|(at, gain_s)| (at, gain_s, false));
+    moved.map(|(at, gain_s)| (at, gain_s, true)).or(copied)
 }
 
 impl<'a> Starter<'a> {

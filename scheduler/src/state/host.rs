@@ -764,13 +764,10 @@ impl Hosts {
         success: bool,
         now: Time,
     ) -> Option<(HostAttempt, Speed)> {
-        let host = self.table.at_mut(&id)?;
-        let load = host.books.remove(&attempt)?;
-        self.index.standing.remove(attempt);
+        let load = self.take(id, attempt, now)?;
+        let host = self.get(id)?;
         host.delivered += 1;
         host.finished += u64::from(success);
-        self.index.update(host, now);
-
         Some((load, host.speed))
     }
 
