@@ -453,7 +453,7 @@ impl Scheduler {
         let before = started(&self.jobs);
         self.give_way(chosen, TaskId::new(claim.job, claim.turn.index), fx);
         self.release_saved_for(claim.job, chosen.host);
-        self.place_job(claim.job, fx);
+        self.place_job(claim.job, false, fx);
         started(&self.jobs) != before
     }
 

@@ -123,7 +123,7 @@ impl Scheduler {
 
             passing += u32::from(self.hosts.index.all.ready.is_empty());
             let before = fx.len();
-            let again = self.place_in_turn(rank.job, alone, fx);
+            let again = self.place_job(rank.job, alone, fx);
             if again || fx.len() > before {
                 asked.claims_changed();
             }
@@ -191,14 +191,9 @@ impl Scheduler {
     }
 
     /// Starts as many tasks of a job as its policy wants now; only its next task if it has a
-    /// `Speculation`. Returns whether the job is to be asked again.
-    pub(crate) fn place_job(&mut self, id: JobId, fx: &mut Vec<Effect>) -> bool {
-        self.place_in_turn(id, false, fx)
-    }
-
-    /// Does the same, for a job that may be `alone` on its walk: then its turns, of a task each while
-    /// other users' jobs wait, follow at once on each other.
-    fn place_in_turn(&mut self, id: JobId, alone: bool, fx: &mut Vec<Effect>) -> bool {
+    /// `Speculation`. Returns whether the job is to be asked again. If it is `alone` on its walk, its
+    /// turns, of a task each while other users' jobs wait, follow at once on each other.
+    pub(crate) fn place_job(&mut self, id: JobId, alone: bool, fx: &mut Vec<Effect>) -> bool {
         if self.jobs.gangs.contains(&id) {
             self.place_gang(id, fx);
             return false;

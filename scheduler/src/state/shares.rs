@@ -384,13 +384,7 @@ pub(crate) struct AskedLine<'a> {
     pub(crate) asked: SmallVec<[&'a BTreeSet<Rank>; 4]>,
 }
 
-impl<'a> AskedLine<'a> {
-    /// The queue, all of whose jobs are asked.
-    pub(crate) fn whole(all: &'a BTreeSet<Rank>) -> Self {
-        let asked = SmallVec::from_elem(all, 1);
-        Self { all, asked }
-    }
-
+impl AskedLine<'_> {
     /// Returns the first rank from here on that is asked.
     fn next(&self, from: Bound<Rank>) -> Option<Rank> {
         let next = |part: &&BTreeSet<Rank>| part.range((from, Unbounded)).next().copied();
@@ -445,7 +439,12 @@ impl Lines {
 
     /// Returns the next job that wants copies.
     pub(crate) fn next_to_copy(&self, asked: &mut ShareWalk) -> Option<Rank> {
-        self.next_turn(&AskedLine::whole(&self.copying), asked)
+        let all = &self.copying;
+        let line = AskedLine {
+            all,
+            asked: SmallVec::from_elem(all, 1),
+        };
+        self.next_turn(&line, asked)
     }
 
     /// Returns the turns of the users in this queue who may run more tasks.
