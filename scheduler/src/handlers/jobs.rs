@@ -338,12 +338,8 @@ impl Scheduler {
     }
 
     pub(crate) fn on_job_retried(&mut self, id: JobId, tasks: &IdSet, fx: &mut Vec<Effect>) {
-        let Some(job) = self
-            .jobs
-            .table
-            .get_mut(&id)
-            .filter(|job| job.gang.is_none())
-        else {
+        let job = self.jobs.table.get_mut(&id);
+        let Some(job) = job.filter(|job| job.gang.is_none()) else {
             return;
         };
         let failed = job.failed.intersection(tasks);

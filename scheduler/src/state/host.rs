@@ -419,12 +419,8 @@ impl Host {
     /// can return while its slots are taken.
     pub(crate) fn backlog(&self) -> Vec<AttemptId> {
         let idle = |load: &HostAttempt| matches!(load.phase, Phase::Queued | Phase::Staging);
-        let mut idle: Vec<_> = self
-            .books
-            .iter()
-            .filter(|(_, load)| idle(load))
-            .map(|(id, l)| (l.assigned, *id))
-            .collect();
+        let idle = self.books.iter().filter(|(_, load)| idle(load));
+        let mut idle: Vec<_> = idle.map(|(id, load)| (load.assigned, *id)).collect();
         idle.sort_unstable();
 
         let running = self.in_slots().saturating_sub(idle.len());

@@ -194,10 +194,8 @@ impl QueueSums {
                     sums.all.get(at).map(|(rank, sum)| {
                         let begun_s = before(&sums.all, *rank).work_s(unknown_s);
                         let all_s = sum.work_s(unknown_s);
-                        (
-                            *rank,
-                            (done_s - begun_s) / (all_s - begun_s).max(f64::MIN_POSITIVE),
-                        )
+                        let part = (done_s - begun_s) / (all_s - begun_s).max(f64::MIN_POSITIVE);
+                        (*rank, part)
                     })
                 }
                 _ => continue,

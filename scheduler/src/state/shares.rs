@@ -158,16 +158,11 @@ impl Shares {
         }
 
         let number = self.next_number();
-        let weight = sharing
-            .weights
-            .get(name)
-            .copied()
-            .filter(|weight| *weight > 0.0)
-            .unwrap_or(1.0);
-
+        let weight = sharing.weights.get(name).copied();
+        let weight = weight.filter(|weight| *weight > 0.0);
         let user = UserUse {
             name: name.to_owned(),
-            weight,
+            weight: weight.unwrap_or(1.0),
             most: sharing.most_of(name),
             average: 0.0,
             at: self.now,

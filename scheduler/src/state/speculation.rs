@@ -409,12 +409,8 @@ impl Job {
     /// Tells its requested from its disclosed tasks, if its policy asks for that. Where results are
     /// compared, all count as requested.
     pub(crate) fn speculate(&mut self, ids: &IdSet, disclosed: bool, place: u64) {
-        let Some(answer) = self
-            .policy
-            .ordering
-            .batchactive()
-            .filter(|_| !self.rules.quorum.compares())
-        else {
+        let answer = self.policy.ordering.batchactive();
+        let Some(answer) = answer.filter(|_| !self.rules.quorum.compares()) else {
             return;
         };
 

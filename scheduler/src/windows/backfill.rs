@@ -74,12 +74,9 @@ impl Scheduler {
 
     /// Returns the next job, if it has a promise.
     fn promised_waits(&self) -> Option<JobId> {
-        self.jobs
-            .lines
-            .waiting
-            .first()
-            .filter(|rank| rank.promised())
-            .map(|rank| rank.job)
+        let next = self.jobs.lines.waiting.first();
+        let next = next.filter(|rank| rank.promised());
+        next.map(|rank| rank.job)
     }
 
     /// Returns the slots that are free for a limited time, of lent hosts those that one of the next
