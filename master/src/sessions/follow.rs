@@ -235,9 +235,10 @@ impl<'a> Follower<'a> {
                 .asker
                 .read(move |reader| reader.events(after, ROWS))
                 .await?;
-            if rows.is_empty() {
+            let Some(newest_row) = rows.last() else {
                 break;
-            }
+            };
+            let read = newest_row.last();
             self.look_at_labels(&rows).await?;
             let visible = self.visible(&rows).await?;
             let logged = rows
@@ -246,6 +247,10 @@ impl<'a> Follower<'a> {
                 .collect::<Vec<_>>();
             let new = logged.partition_point(|logged| logged.seq <= after);
             self.send_all(&logged[new..], visible.as_ref(), tx).await?;
+            // Of damaged rows nothing is sent: whoever waited for more of them would read them for ever.
+            if self.after < read {
+                self.tell_gap(read + 1, tx).await?;
+            }
             if !self.page.events.is_empty() || self.after - self.told >= QUIET {
                 self.send_page(tx).await?;
             }

@@ -27,6 +27,13 @@ pub(crate) struct EventRow {
     pub(crate) events: Vec<GridEvent>,
 }
 
+impl EventRow {
+    /// The sequence number of the last event, also where none of them could be read.
+    pub(crate) fn last(&self) -> u64 {
+        (self.first + self.events.len() as u64).saturating_sub(1)
+    }
+}
+
 /// The sequence number of the newest event; 0 if there is none.
 pub(super) fn newest(db: &Db) -> StoreResult<u64> {
     let newest: Option<i64> = db.one_value("SELECT max(last) FROM event", &[])?;
@@ -260,6 +267,6 @@ mod tests {
         store.commit().unwrap();
         assert_eq!(told(&reader, 0), [(1, 1), (3, 3)]);
         let end = reader.events(3, 10).unwrap();
-        assert_eq!((end.len(), end[0].first, end[0].events.len()), (1, 5, 0));
+        assert_eq!((end.len(), end[0].last(), end[0].events.len()), (1, 4, 0));
     }
 }

@@ -183,6 +183,35 @@ async fn a_follower_that_comes_too_late_is_told_from_where_to_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_follower_gets_beyond_damaged_events_and_is_told_which_they_are() {
+    if database::is_used() {
+        return; // There is no file to damage.
+    }
+    let master = Master::start().await;
+    let pc = master.enrol(Role::Worker, "pc").await;
+    let mut worker = master.worker(&pc, Vec::new()).await;
+    let admin = master.admin().await;
+    run(&mut worker, &admin, 1, 3).await;
+    let last = views(&past(&admin, 0, false).await).last().unwrap().seq;
+
+    let db = rusqlite::Connection::open(master.dir.path().join("master/store.sqlite")).unwrap();
+    let upto = i64::try_from(last).unwrap();
+    db.execute("UPDATE event SET body = x'ff' WHERE last <= ?1", [upto])
+        .unwrap();
+    drop(db);
+    let replies = past(&admin, 0, false).await;
+    let gap = replies.iter().find_map(|reply| match reply {
+        Reply::Lagged { after, from } => Some((*after, *from)),
+        _ => None,
+    });
+    assert_eq!(gap, Some((0, last + 1)), "{replies:?}");
+
+    run(&mut worker, &admin, 2, 1).await;
+    let told = views(&past(&admin, 0, false).await);
+    assert!(!told.is_empty() && told[0].seq == last + 1, "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn events_of_a_label_are_told_of_jobs_that_are_submitted_later_and_of_no_others() {
     let master = Master::start().await;
     let admin = master.admin().await;
