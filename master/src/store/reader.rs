@@ -42,6 +42,17 @@ struct ReaderPool {
     out: usize,
 }
 
+/// The place of a question among the connections in use, which is free again once this is dropped.
+struct PlaceInPool<'a>(&'a (Mutex<ReaderPool>, Condvar));
+
+impl Drop for PlaceInPool<'_> {
+    fn drop(&mut self) {
+        let (pool, given_back) = self.0;
+        locked(pool).out -= 1;
+        given_back.notify_one();
+    }
+}
+
 /// The specs that somebody still uses, each with the number of the job's tasks when it was read: only that
 /// changes them. One that many use is in memory once.
 type SpecsInUse = BTreeMap<JobId, (i64, Weak<JobSpec>)>;
@@ -173,26 +184,19 @@ impl Reader {
 
     pub(super) fn with<T>(&self, query: impl FnOnce(&Db) -> StoreResult<T>) -> StoreResult<T> {
         let (pool, given_back) = &*self.pool;
-        let lock = || locked(pool);
         let pooled = {
             let full = |pool: &mut ReaderPool| pool.idle.is_empty() && pool.out >= self.most;
             let mut pool = given_back
-                .wait_while(lock(), full)
+                .wait_while(locked(pool), full)
                 .unwrap_or_else(PoisonError::into_inner);
             pool.out += 1;
             pool.idle.pop()
         };
 
-        let answer = match pooled.map_or_else(|| self.connect(), Ok) {
-            Ok(db) => {
-                let answer = query(&db);
-                lock().idle.push(db);
-                answer
-            }
-            Err(error) => Err(error),
-        };
-        lock().out -= 1;
-        given_back.notify_one();
+        let _place = PlaceInPool(&self.pool);
+        let db = pooled.map_or_else(|| self.connect(), Ok)?;
+        let answer = query(&db);
+        locked(pool).idle.push(db);
         answer
     }
 
@@ -560,4 +564,27 @@ pub(super) fn read_job(row: &SqlRow<'_>) -> StoreResult<JobView> {
         open: row.get(20)?,
         needs: row.get(21)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::open;
+    use super::*;
+
+    #[test]
+    fn a_question_that_panics_keeps_no_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let _store = open(&dir);
+        let reader = Reader {
+            most: 1,
+            ..Reader::new(dir.path())
+        };
+        let asked = reader.clone();
+        let asking =
+            std::thread::spawn(move || asked.with::<()>(|_| panic!("a question of a test")));
+        assert!(asking.join().is_err());
+
+        assert_eq!(locked(&reader.pool.0).out, 0);
+        assert!(reader.with(|_| Ok(())).is_ok(), "the next one is answered");
+    }
 }
