@@ -135,6 +135,7 @@ impl Core {
             let tasks: IdSet = removed.iter().map(|(task, _)| *task).collect();
             self.store.reopen(job, &tasks)?;
             if let Some(restored) = self.store.restore_job(job)? {
+                self.note_tasks(job, &tasks, None);
                 self.bring_back(restored)?;
             }
         }

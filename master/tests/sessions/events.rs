@@ -212,6 +212,45 @@ async fn a_follower_gets_beyond_damaged_events_and_is_told_which_they_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_task_of_a_settled_job_that_runs_again_is_told_as_reopened() {
+    let master = Master::start().await;
+    let pc = master.enrol(Role::Worker, "pc").await;
+    let mut worker = master.worker(&pc, Vec::new()).await;
+    let admin = master.admin().await;
+    let (job, _) = submit(&admin, 1, &noops(1)).await.unwrap();
+    let attempt = worker.assignments(1).await.remove(0).attempt;
+    let blob = worker.put(&[7; 9_000]).await;
+    worker.stdout = Content::Blob(blob);
+    worker.deliver(attempt).await;
+    worker.acknowledged(attempt).await;
+    assert_eq!(state(&admin, job).await, JobState::Finished);
+
+    super::content::damage(&master, blob);
+    let tasks = Selector::All;
+    let recompute = Request::Recompute { job, tasks };
+    within(admin.ask(&recompute)).await.unwrap();
+    worker.assignments(1).await;
+
+    let following = Following {
+        after: Some(0),
+        wait: true,
+        ..Following::default()
+    };
+    let mut replies = within(admin.stream(&Request::Follow(following)))
+        .await
+        .unwrap();
+    let mut told = Vec::new();
+    let assigned = |event: &&GridEvent| matches!(event, GridEvent::TaskAssigned { .. });
+    while told.iter().filter(assigned).count() < 2 {
+        let reply = within(replies.next()).await.unwrap().unwrap();
+        told.extend(views(&[reply]).into_iter().map(|view| view.event));
+    }
+    let tasks = IdSet::from_range(1, 1);
+    let reopened = GridEvent::TasksReopened { job, tasks };
+    assert!(told.contains(&reopened), "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn events_of_a_label_are_told_of_jobs_that_are_submitted_later_and_of_no_others() {
     let master = Master::start().await;
     let admin = master.admin().await;
