@@ -325,27 +325,29 @@ impl BlobStore {
         }))
     }
 
-    /// Returns the bytes of unfinished content that have come from this sender, each at least `least`, without
-    /// the blob `beside`.
+    /// Returns the bytes that have come from this sender of each unfinished content.
     ///
     /// # Errors
     /// If the directory cannot be read.
-    pub fn bytes_begun(&self, from: &str, beside: &BlobHash, least: u64) -> io::Result<u64> {
+    pub fn begun(&self, from: &str) -> io::Result<BTreeMap<BlobHash, u64>> {
         let prefix = format!("{from}.");
-        let but = format!("{from}.{beside}.part");
-        let mut bytes = 0;
+        let mut begun = BTreeMap::new();
 
         for part in fs::read_dir(self.root.join("incoming"))? {
             let part = part?;
             let name = part.file_name();
             let name = name.to_string_lossy();
-            if name.starts_with(&prefix) && *name != but {
-                // Gone meanwhile: it has arrived.
-                bytes += part.metadata().map_or(0, |meta| meta.len().max(least));
+            let rest = name.strip_prefix(&prefix);
+            let hash = rest.and_then(|rest| rest.strip_suffix(".part")?.parse::<BlobHash>().ok());
+            // Without a length it is gone meanwhile: it has arrived.
+            if let Some(hash) = hash
+                && let Ok(meta) = part.metadata()
+            {
+                begun.insert(hash, meta.len());
             }
         }
 
-        Ok(bytes)
+        Ok(begun)
     }
 
     async fn keep_async(&self, part: PathBuf, blob: BlobRef) -> Result<(), LinkError> {

@@ -30,8 +30,8 @@ const NAMED: usize = 128;
 #[derive(Debug, Default)]
 pub(crate) struct Uploads {
     by_host: Mutex<BTreeMap<HostId, HostUploads>>,
-    /// The bytes that each user is uploading now.
-    under_way: Mutex<BTreeMap<Uuid, u64>>,
+    /// The bytes of what each user is uploading now.
+    under_way: Mutex<BTreeMap<Uuid, BTreeMap<BlobHash, u64>>>,
 }
 
 /// The blobs that one host has uploaded.
@@ -103,7 +103,7 @@ impl RecentBlobs {
 pub(crate) struct BegunUpload<'a> {
     uploads: &'a Uploads,
     user: Uuid,
-    bytes: u64,
+    hash: BlobHash,
 }
 
 /// Returns the most blobs of a host with so many slots that no message of it has named yet.
@@ -163,18 +163,24 @@ impl Uploads {
         of.is_some_and(|of| of.unnamed.has(blob) || of.named.has(blob))
     }
 
-    /// Begins an upload of this many bytes. It is refused if they do not fit into `room` beside the
-    /// user's `unused` bytes and the uploads under way.
+    /// Begins an upload of this content, which the same user does not upload already. It is refused if its
+    /// bytes do not fit into `room` beside the user's `unused` bytes, the uploads under way and what came of
+    /// others before they broke off: `parts` has what came of any.
     pub(crate) fn begin(
         &self,
         user: Uuid,
-        bytes: u64,
-        unused: u64,
+        (hash, bytes): (BlobHash, u64),
+        (unused, parts): (u64, &BTreeMap<BlobHash, u64>),
         room: u64,
     ) -> Result<BegunUpload<'_>, Refusal> {
         let mut under_way = locked(&self.under_way);
-        let sum = under_way.entry(user).or_default();
-        let all = sum.saturating_add(unused).saturating_add(bytes);
+        let begun = under_way.entry(user).or_default();
+        let counts = |(part, _): &(&BlobHash, &u64)| **part != hash && !begun.contains_key(*part);
+        let broken = parts.iter().filter(counts).map(|(_, bytes)| bytes);
+        let others = begun.values().chain(broken);
+        let all = others.fold(unused.saturating_add(bytes), |all, bytes| {
+            all.saturating_add(*bytes)
+        });
 
         if all > room {
             let [bytes, all, room] = [bytes, all, room].map(Bytes);
@@ -183,17 +189,17 @@ impl Uploads {
             );
             let hint = "submit the jobs that need them, or wait: what no job needs goes after content_grace (1h where nothing \
                         is set); the admin can raise limits.unused_bytes_per_user or make room on the disk";
-            if *sum == 0 {
+            if begun.is_empty() {
                 under_way.remove(&user);
             }
             return Err(Refusal::new(RefusalCode::Conflict, what, hint));
         }
 
-        *sum += bytes;
+        begun.insert(hash, bytes);
         Ok(BegunUpload {
             uploads: self,
             user,
-            bytes,
+            hash,
         })
     }
 }
@@ -201,9 +207,9 @@ impl Uploads {
 impl Drop for BegunUpload<'_> {
     fn drop(&mut self) {
         let mut under_way = locked(&self.uploads.under_way);
-        if let Some(sum) = under_way.get_mut(&self.user) {
-            *sum = sum.saturating_sub(self.bytes);
-            if *sum == 0 {
+        if let Some(begun) = under_way.get_mut(&self.user) {
+            begun.remove(&self.hash);
+            if begun.is_empty() {
                 under_way.remove(&self.user);
             }
         }
@@ -214,28 +220,55 @@ impl Drop for BegunUpload<'_> {
 mod tests {
     use super::*;
 
+    /// Begins an upload of the blob with this number.
+    fn begin(
+        uploads: &Uploads,
+        user: Uuid,
+        (n, bytes): (usize, u64),
+        unused: u64,
+    ) -> Result<BegunUpload<'_>, Refusal> {
+        uploads.begin(user, (blob(n).hash, bytes), (unused, &BTreeMap::new()), 100)
+    }
+
     #[test]
     fn running_requests_count_only_for_their_own_user() {
         let uploads = Uploads::default();
         let ann = Uuid::from_u128(1);
         let bob = Uuid::from_u128(2);
-        let first = uploads.begin(ann, 60, 0, 100).expect("there is room");
-        let refusal = uploads
-            .begin(ann, 60, 0, 100)
-            .expect_err("beside the first there is none");
+        let first = begin(&uploads, ann, (1, 60), 0).expect("there is room");
+        let refusal = begin(&uploads, ann, (2, 60), 0).expect_err("beside the first there is none");
         assert!(
             refusal.message.contains("room for 100")
                 && refusal.hint.contains("unused_bytes_per_user")
         );
 
-        drop(
-            uploads
-                .begin(bob, 60, 0, 100)
-                .expect("bob has sent nothing"),
-        );
+        drop(begin(&uploads, bob, (2, 60), 0).expect("bob has sent nothing"));
         drop(first);
-        drop(uploads.begin(ann, 60, 40, 100).expect("the first is over"));
-        assert!(uploads.begin(ann, 60, 41, 100).is_err() && locked(&uploads.under_way).is_empty());
+        drop(begin(&uploads, ann, (2, 60), 40).expect("the first is over"));
+        assert!(begin(&uploads, ann, (2, 60), 41).is_err());
+        assert!(locked(&uploads.under_way).is_empty());
+    }
+
+    #[test]
+    fn what_has_come_of_an_upload_counts_once_while_it_is_under_way() {
+        let uploads = Uploads::default();
+        let ann = Uuid::from_u128(1);
+        let [one, other, asked] = [1, 2, 3].map(|n| blob(n).hash);
+        let begin = |bytes, parts: &[(BlobHash, u64)]| {
+            let parts: BTreeMap<_, _> = parts.iter().copied().collect();
+            uploads.begin(ann, (asked, bytes), (10, &parts), 100)
+        };
+        let parts = [(one, 39), (asked, 5)];
+        let nothing = BTreeMap::new();
+        let first = uploads.begin(ann, (one, 40), (10, &nothing), 100);
+        let first = first.expect("there is room");
+        drop(begin(50, &parts).expect("40 are under way, and 10 unused"));
+        assert!(begin(51, &parts).is_err());
+        assert!(begin(50, &[(one, 39), (other, 1)]).is_err(), "it broke off");
+
+        drop(first);
+        drop(begin(51, &parts).expect("39 have come of what broke off"));
+        assert!(begin(52, &parts).is_err());
     }
 
     fn blob(n: usize) -> BlobRef {

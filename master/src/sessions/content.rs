@@ -324,23 +324,24 @@ pub(super) async fn refuse<'a>(
     let unused = UpkeepAsk::UnusedOf(peer.name.clone());
     let unused: u64 = state.for_people.ask(unused).await.map_err(stopped)?;
     let blobs = state.blobs.local().clone();
-    let name = from.to_owned();
-    let parts =
-        tokio::task::spawn_blocking(move || blobs.bytes_begun(&name, &blob.hash, counted(0))).await;
-
+    let from = from.to_owned();
+    let parts = tokio::task::spawn_blocking(move || blobs.begun(&from)).await;
     // If the parts cannot be counted, they do not count.
-    let parts = parts
+    let mut parts = parts
         .map_err(|e| LinkError::Closed(e.to_string()))?
-        .unwrap_or(0);
-    let room = state
-        .room
-        .for_unused(unused, state.config.limits.unused_bytes_per_user);
-    match state.uploads.begin(
-        peer.id,
-        counted(blob.size),
-        unused.saturating_add(parts),
-        room,
-    ) {
+        .unwrap_or_default();
+    for part in parts.values_mut() {
+        *part = counted(*part);
+    }
+
+    // What has come of files that are under way lies on the disk as well.
+    let now = parts
+        .values()
+        .fold(unused, |sum, part| sum.saturating_add(*part));
+    let most = state.config.limits.unused_bytes_per_user;
+    let room = state.room.for_unused(now, most);
+    let asked = (blob.hash, counted(blob.size));
+    match state.uploads.begin(peer.id, asked, (unused, &parts), room) {
         Ok(begun) => Ok(Ok(Some(begun))),
         Err(refusal) => {
             state.refused(

@@ -408,10 +408,29 @@ async fn content_without_a_job_counts_only_against_its_sender() {
     broken.tx.raw().write_all(&[5; 39 * KIB]).await.unwrap();
 
     eventually(async || came(&master) >= 39 * KIB as u64).await;
-
     assert!(bob.put_bytes(&[6; 2]).await.is_err());
     broken.tx.raw().reset(9u32.into()).unwrap();
     assert!(bob.put_bytes(&[6; 2]).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_come_of_a_file_counts_once_while_the_rest_is_under_way() {
+    let master = Master::with(little_room).await;
+    let ann = user(&master, "ann").await;
+    let bytes = [1; 40 * KIB];
+    let (reply, mut under_way) = offer(ann.connection(), link::content::hash_bytes(&bytes)).await;
+    assert_eq!(reply, PutReply::Resume(0));
+    let (most, rest) = bytes.split_at(39 * KIB);
+    under_way.tx.raw().write_all(most).await.unwrap();
+    eventually(async || came(&master) >= most.len() as u64).await;
+
+    // Both together are as much as there is room for.
+    ann.put_bytes(&[2; 60 * KIB]).await.unwrap();
+    under_way.tx.raw().write_all(rest).await.unwrap();
+    under_way.tx.finish();
+    let stored: PutReply = within(under_way.rx.expect()).await.unwrap();
+    assert_eq!(stored, PutReply::Stored);
+    assert!(ann.put_bytes(&[3; 2]).await.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread")]
