@@ -184,8 +184,9 @@ impl ContentPlace {
     ) -> Result<bool, NoReply> {
         match self {
             Self::Directory(local) => {
+                // Only what is still here then is left by a sweep.
                 local.touch(blob);
-                Ok(true)
+                Ok(local.has(blob))
             }
             Self::Bucket(bucket) => bucket.count_on(core, blob).await,
         }

@@ -3,6 +3,7 @@
 //! content that their attempts need. A peer that names content uploads it, unless it is that peer's
 //! already.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use common::content::BlobHash;
@@ -226,6 +227,26 @@ pub(super) async fn is_here_for(
     }
     let counted = state.blobs.count_on(core_for(state, peer), &blob).await;
     counted.map_err(stopped)
+}
+
+/// Counts on these blobs up to the first one that is not here, and returns them. A sweep that has found them
+/// old leaves them from now on, though the core has still to hear what names them.
+pub(super) async fn count_on(
+    state: &SessionContext,
+    blobs: &[BlobRef],
+) -> Result<BTreeSet<BlobRef>, LinkError> {
+    let mut here = BTreeSet::new();
+    for blob in blobs.iter().copied().collect::<BTreeSet<_>>() {
+        if !state.blobs.has(&blob) {
+            break;
+        }
+        let counted = state.blobs.count_on(&state.core, &blob).await;
+        if counted.map_err(stopped)? {
+            here.insert(blob);
+        }
+    }
+
+    Ok(here)
 }
 
 /// Sends content from this byte on, once it is among the files here.

@@ -10,7 +10,7 @@ use common::wire::stream::Open;
 use common::wire::worker::{ToMaster, ToWorker};
 use common::{BlobRef, HostId};
 use link::alive::AliveWatch;
-use link::{Channel, Contents, FrameReceiver, FrameSender, LinkError};
+use link::{Channel, FrameReceiver, FrameSender, LinkError};
 use quinn::{Connection, ConnectionError, VarInt};
 use scheduler::Parting;
 use tokio::sync::Semaphore;
@@ -306,14 +306,18 @@ async fn listen(
                 }
                 // If some content is missing, the session ends: the worker reconnects, uploads the
                 // content of all that was not acknowledged, and delivers again.
-                let here = with_its_content(&message, |blob| state.blobs.has(blob));
+                let named = content::named_by(&message);
                 let brought = |blob: &BlobRef| state.uploads.brought(host, blob);
-                if let Err(what) = here.and_then(|()| with_its_content(&message, brought)) {
+                let mut whole = with_its_content(&message, brought);
+                if whole.is_ok() {
+                    let here = content::count_on(state, &named).await?;
+                    whole = with_its_content(&message, |blob| here.contains(blob));
+                }
+                if let Err(what) = whole {
                     tracing::warn!(%host, "{what}");
                     return Err(LinkError::Protocol(what));
                 }
                 let breaks_off = share::may_break_off(&message);
-                let named = content::named_by(&message);
                 state
                     .core
                     .tell_in_turn(HostAsk::Said(host, session, message), turn);

@@ -219,6 +219,31 @@ async fn a_worker_gets_the_files_of_the_state_from_which_its_attempt_starts() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn content_of_a_delivered_result_is_as_young_as_new() {
+    let master = Master::start().await;
+    let ann = master.user("ann").await;
+    let mut worker = master
+        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
+        .await;
+    submit(&ann, 1, &noops(1)).await.unwrap();
+    let attempt = worker.assignments(1).await.remove(0).attempt;
+    let blob = worker.put(SECRET).await;
+
+    // It was brought long ago, so that a sweep has it on its list.
+    let store = link::BlobStore::open(&master.dir.path().join("master/content")).unwrap();
+    let old = std::time::SystemTime::UNIX_EPOCH;
+    let file = std::fs::File::options()
+        .write(true)
+        .open(store.path_of(&blob.hash));
+    file.unwrap().set_modified(old).unwrap();
+
+    worker.stdout = Content::Blob(blob);
+    worker.deliver(attempt).await;
+    worker.acknowledged(attempt).await;
+    assert_ne!(store.modified(&blob.hash), Some(old));
+}
+
 /// Changes one byte of content that lies at the master, as a disk does that fails.
 pub(super) fn damage(master: &Master, blob: BlobRef) {
     let path = master.content().path_of(&blob.hash);
@@ -416,7 +441,7 @@ async fn content_without_a_job_counts_only_against_its_sender() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_come_of_a_file_counts_once_while_the_rest_is_under_way() {
     let master = Master::with(little_room).await;
-    let ann = user(&master, "ann").await;
+    let ann = master.user("ann").await;
     let bytes = [1; 40 * KIB];
     let (reply, mut under_way) = offer(ann.connection(), link::content::hash_bytes(&bytes)).await;
     assert_eq!(reply, PutReply::Resume(0));
