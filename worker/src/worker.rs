@@ -66,6 +66,10 @@ const BATCH: usize = 1_024;
 pub(crate) const LAST_DELIVERY: Duration = Duration::from_secs(2);
 /// The shortest interval between heartbeats, however often the master wants them.
 const SHORTEST_BEAT: Duration = Duration::from_secs(1);
+/// The time after which little of the code that a start has run is used again.
+const START_USED: Duration = Duration::from_mins(1);
+/// The interval at which code of tasks and rare events is given back.
+const GIVE_BACK_EVERY: Duration = Duration::from_mins(10);
 /// The number of the sensor of the switch in the worker's own directory.
 const OWN_SWITCH: usize = 0;
 
@@ -210,11 +214,22 @@ pub async fn run(
         origin: os::awake(),
         left: None,
     };
+    let saving = tokio::spawn(give_back_code());
     let result = Box::pin(shell.run(inputs, shutdown)).await;
 
     session.abort();
+    saving.abort();
     drop(traces);
     result
+}
+
+/// Gives back the memory of code that a start or a task has used, a minute after the start and then every ten.
+async fn give_back_code() {
+    tokio::time::sleep(START_USED).await;
+    loop {
+        os::give_back_code();
+        tokio::time::sleep(GIVE_BACK_EVERY).await;
+    }
 }
 
 /// Logs what this host is.

@@ -20,7 +20,8 @@ pub use abilities::{Abilities, Ability, Means, abilities};
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
     Accounts, DirWatch, awake, boot_id, close_inherited, cores, donor_main, enlarge,
-    give_up_capabilities, landlock_version, memory_bound, since_boot, spawner_main, this_program,
+    give_back_code, give_up_capabilities, landlock_version, memory_bound, since_boot, spawner_main,
+    this_program,
 };
 #[cfg(target_os = "linux")]
 pub use linux::{Grounds, Launcher, Output, Process, Survey};
@@ -55,6 +56,10 @@ pub(crate) fn yield_thread() {
         tracing::debug!(%error, "a thread has the usual priority");
     }
 }
+
+/// Elsewhere the code of this program stays where it is.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn give_back_code() {}
 
 /// Elsewhere such a thread has the usual priority.
 #[cfg(not(target_os = "linux"))]

@@ -1,10 +1,41 @@
 //! The memory that processes hold, as `/proc` tells it: what several of them share counts once, and what the system could
 //! drop, since it lies in files, does not count. What of it is swapped out counts, too. That of a control group is
-//! told by [`super::cgroup`].
+//! told by [`super::cgroup`]. And the pages of its own code that this program gives back.
 
+use std::ops::Range;
 use std::{fs, io};
 
+use super::sys;
 use super::tree::Member;
+
+/// Takes this program's code out of its resident memory: a start runs through most of it once, and an idle worker needs little
+/// of it again. The pages stay in the system's cache of files, and the next call of code on one maps it again.
+pub(crate) fn give_back_code() {
+    for code in own_code() {
+        if let Err(error) = sys::unmap_code(code) {
+            tracing::debug!(%error, "code stays in memory");
+        }
+    }
+}
+
+/// Returns the addresses at which this program's code is mapped: private mappings of its file that can be run and not written.
+/// There are none where it has no file any more.
+fn own_code() -> Vec<Range<usize>> {
+    let (Ok(maps), Ok(program)) = (
+        fs::read_to_string("/proc/self/maps"),
+        fs::read_link("/proc/self/exe"),
+    ) else {
+        return Vec::new();
+    };
+    let address = |text: &str| usize::from_str_radix(text, 16).ok();
+    let code = |line: &str| -> Option<Range<usize>> {
+        let (range, rest) = line.split_once(" r-xp ")?;
+        let (start, end) = range.split_once('-')?;
+        let is_own = rest.ends_with(&format!(" {}", program.display()));
+        is_own.then_some(address(start)?..address(end)?)
+    };
+    maps.lines().filter_map(code).collect()
+}
 
 /// Returns the bytes that these processes hold; `None` if one of them does not let this one look. It waits
 /// for as long as one of them changes its memory map.
@@ -52,6 +83,37 @@ mod tests {
     use super::*;
 
     const HELD: u64 = 64 << 20;
+
+    /// Returns the KiB of this program's code that are resident.
+    fn resident_code() -> u64 {
+        let of_start = |code: &Range<usize>| format!("{:x}-{:x} r-xp", code.start, code.end);
+        let starts: Vec<String> = own_code().iter().map(of_start).collect();
+        assert!(!starts.is_empty());
+
+        let maps = fs::read_to_string("/proc/self/smaps").unwrap();
+        let mut is_code = false;
+        let mut sum = 0;
+        for line in maps.lines() {
+            let range = line.split_once(' ').map_or("", |(range, _)| range);
+            if range.contains('-') {
+                is_code = starts.iter().any(|start| line.starts_with(start));
+            } else if let Some(size) = line.strip_prefix("Rss:").filter(|_| is_code) {
+                sum += size.trim().trim_end_matches(" kB").parse::<u64>().unwrap();
+            }
+        }
+        sum
+    }
+
+    #[test]
+    fn code_that_was_given_back_is_not_resident_and_still_runs() {
+        let before = resident_code();
+        give_back_code();
+        let after = resident_code();
+        assert!(after < before, "{after} KiB of {before}");
+
+        let again: Vec<u32> = (0..100).rev().collect();
+        assert_eq!(again.iter().sum::<u32>(), 4950);
+    }
 
     #[test]
     fn a_process_holds_what_it_has_written_and_not_its_program() {

@@ -50,6 +50,7 @@ pub(super) use confine::shows;
 use idle::IdleInits;
 use init::{InitReport, InitSpec};
 pub(crate) use load::Accounts;
+pub(crate) use memory::give_back_code;
 pub(crate) use processors::cores;
 pub(crate) use spawner::spawner_main;
 pub(crate) use sys::{close_inherited, give_up_capabilities};

@@ -6,6 +6,7 @@
 use std::ffi::CString;
 use std::io;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -270,6 +271,18 @@ pub(super) fn landlock_version() -> u32 {
     let version =
         unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, 0_usize, VERSION) };
     u32::try_from(version).unwrap_or(0)
+}
+
+/// Takes pages of this program's code out of its resident memory; they are read from its file again when they are used.
+pub(super) fn unmap_code(code: Range<usize>) -> io::Result<()> {
+    let start = ptr::with_exposed_provenance_mut(code.start);
+    // SAFETY: nobody writes to code, so that its pages are those of the file whenever they are mapped.
+    let done = unsafe { libc::madvise(start, code.len(), libc::MADV_DONTNEED) };
+    if done == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// Ends a forked process, and runs nothing that its parent has arranged for its own end.
