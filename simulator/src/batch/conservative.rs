@@ -2,7 +2,7 @@
 //! arrival on, which is only ever moved to an earlier time.
 
 use super::calendar::FreeProcessors;
-use super::job::{BatchJob, BatchOutcome, JobStay};
+use super::job::{BatchJob, BatchOutcome, JobStay, arrivals};
 
 #[derive(Clone, Copy)]
 struct Reservation {
@@ -25,12 +25,7 @@ struct ConservativeWorld<'a> {
 /// Runs these jobs on `processors` processors and returns the outcome. A job that is killed at its
 /// limit is submitted again, with a new reservation.
 pub fn conservative(jobs: &[BatchJob], processors: u32) -> BatchOutcome {
-    let mut arrivals: Vec<usize> = (0..jobs.len())
-        .filter(|job| jobs[*job].processors <= processors)
-        .collect();
-    arrivals.sort_by(|a, b| jobs[*a].submit.total_cmp(&jobs[*b].submit).then(a.cmp(b)));
-
-    let mut arrivals = arrivals.into_iter().peekable();
+    let mut arrivals = arrivals(jobs, processors);
     let mut world = ConservativeWorld {
         jobs,
         now: 0.0,
@@ -77,10 +72,8 @@ impl ConservativeWorld<'_> {
     /// Ends the stays that end now; moves reservations up if one ended early.
     fn end(&mut self) {
         let now = self.now;
-        let (mut over, still): (Vec<_>, Vec<_>) = std::mem::take(&mut self.running)
-            .into_iter()
-            .partition(|(stay, _)| stay.to <= now);
-        self.running = still;
+        let over = self.running.extract_if(.., |(stay, _)| stay.to <= now);
+        let mut over: Vec<_> = over.collect();
         over.sort_by_key(|(stay, _)| stay.job);
 
         let mut again = Vec::new();
@@ -134,22 +127,9 @@ impl ConservativeWorld<'_> {
     /// Starts the jobs whose reservation begins now.
     fn start(&mut self) {
         let now = self.now;
-        let (due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.reserved)
-            .into_iter()
-            .partition(|reserved| reserved.start <= now);
-        self.reserved = later;
-
-        for Reservation { job, .. } in due {
-            let limit = self.limit(job);
-            let processors = self.jobs[job].processors;
-            let run = self.jobs[job].run;
-            let stay = JobStay {
-                job,
-                from: now,
-                to: now + run.min(limit),
-                processors,
-                done: run <= limit,
-            };
+        for Reservation { job, .. } in self.reserved.extract_if(.., |it| it.start <= now) {
+            let limit = self.jobs[job].limit(self.killed[job]);
+            let stay = self.jobs[job].stay(job, now, limit);
             self.running.push((stay, now + limit));
         }
     }

@@ -1,7 +1,7 @@
 //! First come, first served, with EASY backfilling: only the head of the queue has a reservation,
 //! and other jobs may pass it if they do not delay it.
 
-use super::job::{BatchJob, BatchOutcome, JobStay};
+use super::job::{BatchJob, BatchOutcome, JobStay, arrivals};
 
 struct RunningJob {
     stay: JobStay,
@@ -24,12 +24,7 @@ struct EasyWorld<'a> {
 /// Runs these jobs on `processors` processors and returns the outcome. A job that is killed at its
 /// limit is submitted again, at the queue's end.
 pub fn easy(jobs: &[BatchJob], processors: u32) -> BatchOutcome {
-    let mut arrivals: Vec<usize> = (0..jobs.len())
-        .filter(|job| jobs[*job].processors <= processors)
-        .collect();
-    arrivals.sort_by(|a, b| jobs[*a].submit.total_cmp(&jobs[*b].submit).then(a.cmp(b)));
-
-    let mut arrivals = arrivals.into_iter().peekable();
+    let mut arrivals = arrivals(jobs, processors);
     let mut world = EasyWorld {
         jobs,
         now: 0.0,
@@ -66,10 +61,10 @@ impl EasyWorld<'_> {
     /// Ends the stays that end now.
     fn end(&mut self) {
         let now = self.now;
-        let (mut over, still): (Vec<_>, Vec<_>) = std::mem::take(&mut self.running)
-            .into_iter()
-            .partition(|running| running.stay.to <= now);
-        self.running = still;
+        let over = self
+            .running
+            .extract_if(.., |running| running.stay.to <= now);
+        let mut over: Vec<_> = over.collect();
         over.sort_by_key(|running| running.stay.job);
 
         for RunningJob { stay, .. } in over {
@@ -143,19 +138,9 @@ impl EasyWorld<'_> {
     }
 
     fn run(&mut self, job: usize) {
-        let BatchJob {
-            processors, run, ..
-        } = self.jobs[job];
         let limit = self.jobs[job].limit(self.killed[job]);
-        self.free -= processors;
-
-        let stay = JobStay {
-            job,
-            from: self.now,
-            to: self.now + run.min(limit),
-            processors,
-            done: run <= limit,
-        };
+        let stay = self.jobs[job].stay(job, self.now, limit);
+        self.free -= stay.processors;
         self.running.push(RunningJob {
             stay,
             until: self.now + limit,

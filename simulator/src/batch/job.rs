@@ -1,6 +1,8 @@
 //! The jobs that are submitted to the machine ([`BatchJob`]), and the outcome of a run ([`BatchOutcome`]).
 
+use std::iter::Peekable;
 use std::sync::Arc;
+use std::vec;
 
 use scheduler::reservation::limit_after;
 
@@ -27,6 +29,26 @@ impl BatchJob {
     pub fn limit(&self, killed: u32) -> f64 {
         limit_after(&self.limits, killed)
     }
+
+    /// The stay of this job, at the place `job` among all, from `now` on with this request.
+    pub(super) fn stay(&self, job: usize, now: f64, limit: f64) -> JobStay {
+        JobStay {
+            job,
+            from: now,
+            to: now + self.run.min(limit),
+            processors: self.processors,
+            done: self.run <= limit,
+        }
+    }
+}
+
+/// The places of the jobs that need no more than `processors` processors, as they arrive.
+pub(super) fn arrivals(jobs: &[BatchJob], processors: u32) -> Peekable<vec::IntoIter<usize>> {
+    let mut arrivals: Vec<usize> = (0..jobs.len())
+        .filter(|job| jobs[*job].processors <= processors)
+        .collect();
+    arrivals.sort_by(|a, b| jobs[*a].submit.total_cmp(&jobs[*b].submit).then(a.cmp(b)));
+    arrivals.into_iter().peekable()
 }
 
 /// A stay of a job on its processors.

@@ -6,7 +6,7 @@
 use scheduler::reservation::{self, GapCandidate, ProcessorGap};
 
 use super::calendar::FreeProcessors;
-use super::job::{BatchJob, BatchOutcome, JobStay};
+use super::job::{BatchJob, BatchOutcome, JobStay, arrivals};
 use super::table::TabulatedLaw;
 
 /// The ways to backfill gaps.
@@ -59,12 +59,7 @@ struct RoundsWorld<'a> {
 
 /// Runs these jobs on `processors` processors and returns the outcome.
 pub fn rounds(jobs: &[BatchJob], processors: u32, backfill: Backfill) -> BatchOutcome {
-    let mut arrivals: Vec<usize> = (0..jobs.len())
-        .filter(|job| jobs[*job].processors <= processors)
-        .collect();
-    arrivals.sort_by(|a, b| jobs[*a].submit.total_cmp(&jobs[*b].submit).then(a.cmp(b)));
-
-    let mut arrivals = arrivals.into_iter().peekable();
+    let mut arrivals = arrivals(jobs, processors);
     let mut world = RoundsWorld {
         jobs,
         processors,
@@ -143,10 +138,10 @@ impl RoundsWorld<'_> {
     /// Ends the stays that end now.
     fn end(&mut self) {
         let now = self.now;
-        let (mut over, still): (Vec<_>, Vec<_>) = std::mem::take(&mut self.running)
-            .into_iter()
-            .partition(|running| running.stay.to <= now);
-        self.running = still;
+        let over = self
+            .running
+            .extract_if(.., |running| running.stay.to <= now);
+        let mut over: Vec<_> = over.collect();
         over.sort_by_key(|running| running.stay.job);
         for RunningRequest {
             stay, speculative, ..
@@ -176,11 +171,8 @@ impl RoundsWorld<'_> {
     /// Begins the jobs that are planned for now.
     fn begin(&mut self) {
         let now = self.now;
-        let (due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.planned)
-            .into_iter()
-            .partition(|planned| planned.start <= now);
-        self.planned = later;
-        for PlannedRequest { job, .. } in due {
+        let due = self.planned.extract_if(.., |planned| planned.start <= now);
+        for PlannedRequest { job, .. } in due.collect::<Vec<_>>() {
             self.run(job);
         }
     }
@@ -188,13 +180,8 @@ impl RoundsWorld<'_> {
     /// Runs a job with its request, from now on.
     fn run(&mut self, job: usize) {
         let limit = self.limit(job);
-        let run = self.jobs[job].run;
-        self.occupy(
-            job,
-            self.now + run.min(limit),
-            self.now + limit,
-            run <= limit,
-        );
+        let stay = self.jobs[job].stay(job, self.now, limit);
+        self.occupy(stay, self.now + limit);
     }
 
     /// Runs a job in a gap that ends at `until`.
@@ -203,21 +190,21 @@ impl RoundsWorld<'_> {
         // overlap the next request.
         let end = self.now + self.jobs[job].run;
         self.past[job].trying = true;
-        self.occupy(job, end.min(until), until, end <= until);
-    }
-
-    fn occupy(&mut self, job: usize, to: f64, until: f64, done: bool) {
         let stay = JobStay {
             job,
             from: self.now,
-            to,
+            to: end.min(until),
             processors: self.jobs[job].processors,
-            done,
+            done: end <= until,
         };
+        self.occupy(stay, until);
+    }
+
+    fn occupy(&mut self, stay: JobStay, until: f64) {
         self.running.push(RunningRequest {
             stay,
             until,
-            speculative: self.past[job].trying,
+            speculative: self.past[stay.job].trying,
         });
     }
 
