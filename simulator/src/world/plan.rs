@@ -4,15 +4,12 @@ use common::Time;
 
 use crate::kernel::Planned;
 
-/// The numbers of attempts and hosts stay below this.
-const NUMBERS: u32 = 1 << 31;
-
 /// The kinds of planned event, in their order at one instant. One that no longer fits is skipped
 /// when it is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WorldEvent {
-    /// This attempt, on this host, has done its work.
-    Done(u32, u32),
+    /// This attempt has done its work.
+    Done(u32),
     /// This attempt enters a phase that its host reports at once.
     Moved(u32),
     /// This host's heartbeat is missed for the first time.
@@ -22,7 +19,7 @@ pub(super) enum WorldEvent {
 }
 
 /// A [`WorldEvent`] with its time as one integer, since there are many and they are compared often: from
-/// the highest bit on, the time, the kind, and the numbers of the attempt or host.
+/// the highest bit on, the time, the kind, and the number of the attempt or host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Packed(u128);
 
@@ -30,26 +27,24 @@ impl Planned for Packed {
     type Due = WorldEvent;
 
     fn new(at: Time, what: WorldEvent) -> Self {
-        let (kind, first, second) = match what {
-            WorldEvent::Done(attempt, host) => (0, attempt, host),
-            WorldEvent::Moved(attempt) => (1, attempt, 0),
-            WorldEvent::Missed(host) => (2, host, 0),
-            WorldEvent::Beat(host) => (3, host, 0),
+        let (kind, number) = match what {
+            WorldEvent::Done(attempt) => (0, attempt),
+            WorldEvent::Moved(attempt) => (1, attempt),
+            WorldEvent::Missed(host) => (2, host),
+            WorldEvent::Beat(host) => (3, host),
         };
-        debug_assert!(first < NUMBERS && second < NUMBERS);
-        let what = kind << 62 | u64::from(first) << 31 | u64::from(second);
+        let what = kind << 62 | u64::from(number);
         Packed(u128::from(at.0) << 64 | u128::from(what))
     }
 
     fn open(self) -> (Time, WorldEvent) {
         let what = self.0 as u64;
-        let first = (what >> 31) as u32 & (NUMBERS - 1);
-        let second = what as u32 & (NUMBERS - 1);
+        let number = what as u32;
         let what = match what >> 62 {
-            0 => WorldEvent::Done(first, second),
-            1 => WorldEvent::Moved(first),
-            2 => WorldEvent::Missed(first),
-            _ => WorldEvent::Beat(first),
+            0 => WorldEvent::Done(number),
+            1 => WorldEvent::Moved(number),
+            2 => WorldEvent::Missed(number),
+            _ => WorldEvent::Beat(number),
         };
         (Time((self.0 >> 64) as u64), what)
     }
@@ -62,11 +57,11 @@ mod tests {
     #[test]
     fn ends_come_before_news_before_missed_heartbeats_before_heartbeats_each_by_number() {
         let sorted = [
-            WorldEvent::Done(1, NUMBERS - 1),
-            WorldEvent::Done(2, 0),
+            WorldEvent::Done(1),
+            WorldEvent::Done(u32::MAX),
             WorldEvent::Moved(0),
             WorldEvent::Missed(0),
-            WorldEvent::Missed(NUMBERS - 1),
+            WorldEvent::Missed(u32::MAX),
             WorldEvent::Beat(7),
         ];
         let packed = sorted.map(|what| Packed::new(Time(9), what));

@@ -794,7 +794,7 @@ impl<'a, O: Observer> kernel::World<'a, Packed, O> for RunState<'a, '_, O> {
 
     fn on_due(&mut self, at: Time, due: WorldEvent) {
         match due {
-            WorldEvent::Done(attempt, _) => self.on_done(attempt, at),
+            WorldEvent::Done(attempt) => self.on_done(attempt, at),
             WorldEvent::Moved(attempt) => self.on_moved(attempt),
             WorldEvent::Beat(place) if self.sim.hosts[place as usize].beat_at == at => {
                 self.on_beat(place as usize);
@@ -880,7 +880,7 @@ impl<'a, O: Observer> kernel::World<'a, Packed, O> for RunState<'a, '_, O> {
 
         self.hold(place, number);
         if let Some(at) = done_at {
-            self.plan(at, WorldEvent::Done(number, place as u32));
+            self.plan(at, WorldEvent::Done(number));
         }
 
         if self.tells_phases {

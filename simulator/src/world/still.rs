@@ -172,7 +172,7 @@ impl<O: Observer> RunState<'_, '_, O> {
         let done_at = self.computed(place, now, left_s);
         self.sim.attempts[number as usize].done_at = done_at.unwrap_or(NEVER);
         if let Some(at) = done_at {
-            self.plan(at, WorldEvent::Done(number, place as u32));
+            self.plan(at, WorldEvent::Done(number));
         }
 
         self.plan(now, WorldEvent::Moved(number));
