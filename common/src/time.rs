@@ -29,6 +29,11 @@ pub fn iso(time: Time) -> String {
 }
 
 impl Time {
+    /// Makes the time this many seconds after the origin, rounded as by [`Span::from_secs_f64`].
+    pub fn from_secs_f64(s: f64) -> Self {
+        Time(Span::from_secs_f64(s).0)
+    }
+
     /// Returns the span from `earlier` to this time; zero where `earlier` is later.
     pub fn since(self, earlier: Time) -> Span {
         Span(self.0.saturating_sub(earlier.0))

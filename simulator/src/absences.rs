@@ -11,7 +11,7 @@ mod week;
 use std::collections::BTreeMap;
 
 use common::attempt::{HeldAttempt, Outcome, Phase};
-use common::host::{OwnerState, Status, YieldReason};
+use common::host::{Status, YieldReason};
 use common::job::Rules;
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, Time};
 use scheduler::Event;
@@ -22,7 +22,7 @@ use scheduler::reservation::{NamedLaw, RunTimes};
 
 use crate::availability::stream::RandomStream;
 use crate::kernel::{
-    self, FOREVER, Given, Kernel, Observer, World as _, dedicated, without_heartbeats,
+    self, FOREVER, Given, Kernel, Observer, World as _, dedicated, owner, without_heartbeats,
 };
 use week::OwnerWeek;
 pub use week::Owners;
@@ -106,6 +106,14 @@ struct HostedAttempt {
     since: Option<Time>,
     /// The number of times that it was suspended or resumed.
     turns: u32,
+}
+
+impl HostedAttempt {
+    /// The time for which it has run by `now`.
+    fn ran_by(&self, now: Time) -> Span {
+        let since = self.since.map_or(Span::ZERO, |since| now.since(since));
+        self.ran + since
+    }
 }
 
 struct AbsenceWorld<'a, O> {
@@ -244,30 +252,20 @@ impl<O: Observer> AbsenceWorld<'_, O> {
             }
 
             let (away, turned) = self.courses[host].at(self.kernel.now);
-            let owner = if away {
-                OwnerState::Away
-            } else {
-                OwnerState::Present(YieldReason::InUse)
-            };
-
             self.lend(host);
-            let up_for = FOREVER;
-            let owner_for = self.kernel.now.since(turned);
             let status = Status {
-                owner,
+                owner: owner(away),
                 cpu: 1.0,
-                up_for,
-                owner_for,
+                up_for: FOREVER,
+                owner_for: self.kernel.now.since(turned),
             };
 
-            let speed = self.speeds[host];
-            let held = Vec::new();
             self.step(Event::HostJoined {
                 host: id(host),
                 slots: 1,
-                speed,
+                speed: self.speeds[host],
                 status,
-                held,
+                held: Vec::new(),
             });
 
             self.plan_turn(host);
@@ -367,10 +365,7 @@ impl<O: Observer> AbsenceWorld<'_, O> {
             let Some(running) = self.running.get_mut(&attempt) else {
                 continue;
             };
-            running.ran = running.ran
-                + running
-                    .since
-                    .map_or(Span::ZERO, |since| self.kernel.now.since(since));
+            running.ran = running.ran_by(self.kernel.now);
             running.since = away.then_some(self.kernel.now);
             running.turns += 1;
 
@@ -394,14 +389,9 @@ impl<O: Observer> AbsenceWorld<'_, O> {
             self.lend(host);
         }
 
-        let owner = if away {
-            OwnerState::Away
-        } else {
-            OwnerState::Present(YieldReason::InUse)
-        };
         self.step(Event::OwnerChanged {
             host: id(host),
-            owner,
+            owner: owner(away),
         });
         if !held.is_empty() {
             self.step(Event::AttemptsMoved {
@@ -442,10 +432,7 @@ impl<O: Observer> AbsenceWorld<'_, O> {
     /// Removes an attempt, counts its run time, and returns that.
     fn take(&mut self, attempt: AttemptId, in_vain: bool) -> Option<Span> {
         let running = self.running.remove(&attempt)?;
-        let ran = running.ran
-            + running
-                .since
-                .map_or(Span::ZERO, |since| self.kernel.now.since(since));
+        let ran = running.ran_by(self.kernel.now);
         self.came.ran_s += ran.secs();
         self.came.wasted_s += if in_vain { ran.secs() } else { 0.0 };
         Some(ran)

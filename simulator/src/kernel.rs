@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use common::attempt::{HeldAttempt, Phase};
-use common::host::OwnerState;
+use common::host::{OwnerState, YieldReason};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
 use scheduler::effect::{EndReason, Judgement, Offer, Refused, Settled};
 use scheduler::{Effect, Event, Scheduler, Settings};
@@ -159,6 +159,15 @@ pub fn dedicated(host: HostId, speed: Speed) -> Event {
         speed,
         status: OwnerState::Away.into(),
         held: Vec::new(),
+    }
+}
+
+/// The state of its owner that a host reports: away if tasks can compute.
+pub(crate) fn owner(away: bool) -> OwnerState {
+    if away {
+        OwnerState::Away
+    } else {
+        OwnerState::Present(YieldReason::InUse)
     }
 }
 

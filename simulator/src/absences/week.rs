@@ -44,7 +44,7 @@ impl Owners {
         } else {
             stream.between(0.0, 5.0 * DAY_S)
         };
-        Time(Span::from_secs_f64(monday_s + at_s).0)
+        time(monday_s + at_s)
     }
 
     /// Draws the absences of one host's owner in this run.
@@ -123,7 +123,7 @@ fn sit(
 }
 
 fn time(seconds: f64) -> Time {
-    Time(Span::from_secs_f64(seconds).0)
+    Time::from_secs_f64(seconds)
 }
 
 impl OwnerWeek {

@@ -1,17 +1,14 @@
 //! A trace prepared for many runs ([`PreparedTrace`]): integer times, running sums of the processor time
 //! that each host could give, and every change of every host in one list. No run changes any of it.
 
-use common::host::{OwnerState, Status, YieldReason};
+use common::host::Status;
 use common::units::BadSpeed;
 use common::{Span, Speed, Time};
 
 use scheduler::experience::Habit;
 
-use crate::trace::{Segment, Trace, TracedHost};
-
-/// The processor share below which tasks are suspended (Kondo et al. 2004, section 3.1: "<1 % CPU
-/// availability").
-pub(crate) const LEAST_CPU: f64 = 0.01;
+use crate::kernel::owner;
+use crate::trace::{LEAST_CPU, Segment, Trace, TracedHost};
 
 /// The hosts of a trace, prepared for simulation. Made once and used by any number of runs.
 #[derive(Debug, Clone, Default)]
@@ -136,7 +133,7 @@ impl PreparedTrace {
     /// The places in the trace of the hosts that are up and have a processor for tasks, at `at_s`
     /// seconds since the trace's start.
     pub fn ready(&self, at_s: f64) -> impl Iterator<Item = usize> + '_ {
-        let at = Time(Span::from_secs_f64(at_s).0);
+        let at = Time::from_secs_f64(at_s);
         self.courses
             .iter()
             .enumerate()
@@ -152,9 +149,8 @@ impl PreparedTrace {
         from_s: f64,
         to_s: f64,
     ) -> impl Iterator<Item = UpInterval> + '_ {
-        let time = |s: f64| Time(Span::from_secs_f64(s).0);
-        let from = time(from_s);
-        let to = time(to_s);
+        let from = Time::from_secs_f64(from_s);
+        let to = Time::from_secs_f64(to_s);
         let course = &self.courses[host];
         let begins = course
             .stretches
@@ -199,9 +195,8 @@ fn stretches(segments: &[Segment]) -> Vec<SteadyInterval> {
     };
 
     for segment in segments {
-        let time = |s: f64| Time(Span::from_secs_f64(s).0);
-        let start = time(segment.start_s).max(until);
-        let end = time(segment.end_s);
+        let start = Time::from_secs_f64(segment.start_s).max(until);
+        let end = Time::from_secs_f64(segment.end_s);
         if end <= start {
             continue;
         }
@@ -376,14 +371,5 @@ impl SteadyInterval {
             up_for: at.since(self.up_since),
             owner_for: at.since(self.owner_since),
         }
-    }
-}
-
-/// The state of its owner that a host reports: away if tasks can compute.
-pub(super) fn owner(ready: bool) -> OwnerState {
-    if ready {
-        OwnerState::Away
-    } else {
-        OwnerState::Present(YieldReason::InUse)
     }
 }

@@ -18,13 +18,13 @@ use scheduler::experience::Habit;
 use scheduler::{Event, Experience};
 
 use super::ask::{self, RunJob};
-use super::course::{Change, PreparedTrace, SteadyInterval, owner};
+use super::course::{Change, PreparedTrace, SteadyInterval};
 use super::host::{Attempt, ComputeState, Host, Numbers};
 use super::outcome::{AttemptFate, AttemptStory, MakespanPrediction, RunError, RunOutcome};
 use super::plan::{Packed, WorldEvent};
 use super::run::Run;
 use crate::Recording;
-use crate::kernel::{self, Given, Kernel, NEVER, Observer, World as _};
+use crate::kernel::{self, Given, Kernel, NEVER, Observer, World as _, owner};
 
 /// The job with which a run begins.
 const JOB: JobId = JobId(1);
@@ -223,8 +223,9 @@ impl<'a, 'r, O: Observer> RunState<'a, 'r, O> {
         run: &'a Run<'r>,
         observer: &'a mut O,
     ) -> Self {
-        let start = time(run.start_s);
-        let horizon = run.horizon_s.map_or(world.end(), time).min(world.end());
+        let start = Time::from_secs_f64(run.start_s);
+        let horizon = run.horizon_s.map_or(world.end(), Time::from_secs_f64);
+        let horizon = horizon.min(world.end());
         sim.reset(world, run, start);
         RunState {
             kernel: Kernel::new(run.settings(), start, horizon, observer),
@@ -385,7 +386,9 @@ impl<'a, 'r, O: Observer> RunState<'a, 'r, O> {
     /// The time of the next request of a user.
     fn next_ask(&self) -> Time {
         let ask = self.run.asks.get(self.ask);
-        ask.map_or(NEVER, |ask| time(ask.at_s).max(self.kernel.now))
+        ask.map_or(NEVER, |ask| {
+            Time::from_secs_f64(ask.at_s).max(self.kernel.now)
+        })
     }
 
     fn on_change(&mut self, change: Change) {
@@ -962,8 +965,4 @@ impl<'a, O: Observer> kernel::World<'a, Packed, O> for RunState<'a, '_, O> {
             .filter(|(_, of)| passed(*of))
             .for_each(|(at, _)| self.foretell(at));
     }
-}
-
-fn time(s: f64) -> Time {
-    Time(Span::from_secs_f64(s).0)
 }

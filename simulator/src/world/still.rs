@@ -6,12 +6,11 @@ use common::needs::Demand;
 use common::{AttemptId, HostId, Span, Time};
 use scheduler::Event;
 
-use super::course::owner;
 use super::host::{ComputeState, Numbers};
 use super::outcome::{AttemptFate, Standstill};
 use super::plan::WorldEvent;
 use super::simulator::RunState;
-use crate::kernel::{NEVER, Observer, World as _};
+use crate::kernel::{NEVER, Observer, World as _, owner};
 
 impl<O: Observer> RunState<'_, '_, O> {
     /// Reports the phase of an attempt to the scheduler: its files are in place, it was told to

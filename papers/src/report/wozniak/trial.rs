@@ -212,7 +212,7 @@ impl Trial {
             };
 
             SubmittedBag {
-                at: Time(Span::from_secs_f64(at_s).0),
+                at: Time::from_secs_f64(at_s),
                 estimator: Estimator {
                     user: GROUPS[usize::from(low)].to_owned(),
                     program: self.device.name().to_owned(),

@@ -99,7 +99,7 @@ impl<'a> Day<'a> {
         disk::clear();
         disk::insert(DISK);
 
-        let start = Time(Span::from_secs_f64(run.start_s).0);
+        let start = Time::from_secs_f64(run.start_s);
         let first = Time(start.0.saturating_sub(BEFORE.0));
         let config = Config::default();
         let master = Engine::open(

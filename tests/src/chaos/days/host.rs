@@ -70,10 +70,6 @@ impl Task {
     }
 }
 
-fn time(s: f64) -> Time {
-    Time(Span::from_secs_f64(s).0)
-}
-
 impl Host {
     /// Makes a PC that is off, with its turns in the trace.
     pub(super) fn new(traced: &TracedHost, host: HostId) -> Self {
@@ -174,13 +170,13 @@ fn turns(traced: &TracedHost) -> Vec<Turn> {
 
     let mut until = Time(0);
     for segment in &traced.segments {
-        let start = time(segment.start_s);
+        let start = Time::from_secs_f64(segment.start_s);
         if start > until {
             push(until, false, 0.0);
         }
         let usable = segment.up && segment.cpu >= LEAST_CPU;
         push(start, segment.up, if usable { segment.cpu } else { 0.0 });
-        until = time(segment.end_s);
+        until = Time::from_secs_f64(segment.end_s);
     }
     push(until, false, 0.0);
     turns
