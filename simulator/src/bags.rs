@@ -183,13 +183,8 @@ fn bag(asked: &SubmittedBag) -> Bag {
     };
 
     Bag {
-        tasks,
-        rules,
         terms,
-        disclosed: false,
-        ranks: None,
-        after: Vec::new(),
-        open: false,
+        ..Bag::new(tasks, rules)
     }
 }
 

@@ -153,6 +153,17 @@ struct Set {
     done: Vec<Span>,
 }
 
+impl Set {
+    /// The place of an attempt's task, which is one of these.
+    fn which(&self, attempt: AttemptId) -> Which {
+        Which {
+            user: self.user,
+            set: self.number,
+            task: place(attempt),
+        }
+    }
+}
+
 #[derive(Default)]
 struct User {
     set: usize,
@@ -266,9 +277,8 @@ impl<P: UserPlan, A: Audience, O: Observer> UserWorld<'_, P, A, O> {
         JobId((set * self.users.len() + user + 1) as u32)
     }
 
-    fn happened(&mut self, what: TaskEvent, user: usize, set: usize, task: usize) {
-        self.audience
-            .happened(self.kernel.now, what, Which { user, set, task });
+    fn happened(&mut self, what: TaskEvent, which: Which) {
+        self.audience.happened(self.kernel.now, what, which);
     }
 
     /// Reports an event of tasks that were not requested, unless the users are secretive.
@@ -280,59 +290,44 @@ impl<P: UserPlan, A: Audience, O: Observer> UserWorld<'_, P, A, O> {
         tasks: std::ops::Range<usize>,
     ) {
         if !self.secretive {
-            tasks.for_each(|task| self.happened(what, user, set, task));
+            tasks.for_each(|task| self.happened(what, Which { user, set, task }));
         }
     }
 
     /// Ends a task that has done its work, and delivers its result if it was requested.
-    fn execute(
-        &mut self,
-        server: usize,
-        ServerAttempt {
-            attempt,
-            since,
-            before,
-            ..
-        }: ServerAttempt,
-    ) {
+    fn execute(&mut self, server: usize, running: ServerAttempt) {
+        let ServerAttempt { attempt, since, .. } = running;
         let now = self.kernel.now;
-        let host = HostId(server as u32 + 1);
         let spent = now.since(since);
 
         self.audience.ran(since, now);
         self.events.push(Event::AttemptEnded {
-            host,
+            host: HostId(server as u32 + 1),
             attempt,
             outcome: Outcome::Succeeded,
-            ran: before.ran + spent,
+            ran: running.before.ran + spent,
         });
 
         let Some(set) = self.sets.get_mut(&attempt.task.job) else {
             return;
         };
-        let user = set.user;
-        let number = set.number;
-        let task = attempt.task.index as usize - 1;
-        let fate = &mut set.fates[task];
+        let which = set.which(attempt);
+        let fate = &mut set.fates[which.task];
         fate.used = fate.used + spent;
 
         fate.executed = Some(now);
         let wanted = fate.requested.is_some();
-        self.happened(TaskEvent::Executed, user, number, task);
+        self.happened(TaskEvent::Executed, which);
         if wanted {
-            self.deliver(user, number, task);
+            self.deliver(which);
         }
     }
 
     /// Delivers a result to the user, who begins to think.
-    fn deliver(&mut self, user: usize, number: usize, task: usize) {
-        let which = Which {
-            user,
-            set: number,
-            task,
-        };
-        self.happened(TaskEvent::Finished, user, number, task);
-        if let Some(set) = self.sets.get(&self.job(user, number)) {
+    fn deliver(&mut self, which: Which) {
+        let Which { user, set, task } = which;
+        self.happened(TaskEvent::Finished, which);
+        if let Some(set) = self.sets.get(&self.job(user, set)) {
             self.audience
                 .finished(self.kernel.now, which, &set.fates[task]);
         }
@@ -352,7 +347,8 @@ impl<P: UserPlan, A: Audience, O: Observer> UserWorld<'_, P, A, O> {
         let tasks = self.sets.get(&job).map_or(0, |set| set.fates.len());
         let last = task + 1 >= tasks;
         if !last && !self.plan.drops(Which { user, set, task }) {
-            return self.request(user, set, task + 1);
+            let task = task + 1;
+            return self.request(Which { user, set, task });
         }
 
         if !last {
@@ -366,25 +362,15 @@ impl<P: UserPlan, A: Audience, O: Observer> UserWorld<'_, P, A, O> {
     }
 
     /// Discloses the user's next set, if there is another one, and requests its first task.
-    fn bring(&mut self, user: usize, number: usize) {
-        let Some(tasks) = self.plan.tasks(user, number) else {
+    fn bring(&mut self, user: usize, set: usize) {
+        let Some(tasks) = self.plan.tasks(user, set) else {
             return;
         };
-        let takes = |task| {
-            self.plan
-                .takes(Which {
-                    user,
-                    set: number,
-                    task,
-                })
-                .max(Span(1))
+        let fate = |task| TaskFate {
+            takes: self.plan.takes(Which { user, set, task }).max(Span(1)),
+            ..TaskFate::default()
         };
-        let fates: Vec<TaskFate> = (0..tasks)
-            .map(|task| TaskFate {
-                takes: takes(task),
-                ..TaskFate::default()
-            })
-            .collect();
+        let fates: Vec<TaskFate> = (0..tasks).map(fate).collect();
         let terms = Terms {
             deadline: None,
             estimates: fates.iter().map(|fate| fate.takes).collect(),
@@ -400,16 +386,12 @@ impl<P: UserPlan, A: Audience, O: Observer> UserWorld<'_, P, A, O> {
             ..Rules::default()
         };
         let bag = Bag {
-            tasks: IdSet::from_range(1, tasks as u32),
-            rules,
             terms,
             disclosed: true,
-            ranks: None,
-            after: Vec::new(),
-            open: false,
+            ..Bag::new(IdSet::from_range(1, tasks as u32), rules)
         };
 
-        let job = self.job(user, number);
+        let job = self.job(user, set);
         self.events.push(Event::JobSubmitted {
             job,
             bag: Box::new(bag),
@@ -419,22 +401,23 @@ impl<P: UserPlan, A: Audience, O: Observer> UserWorld<'_, P, A, O> {
             job,
             Set {
                 user,
-                number,
+                number: set,
                 fates,
                 done: vec![Span::ZERO; tasks],
             },
         );
 
-        self.users[user].set = number;
-        self.all_happened(TaskEvent::Disclosed, user, number, 1..tasks);
-        self.request(user, number, 0);
+        self.users[user].set = set;
+        self.all_happened(TaskEvent::Disclosed, user, set, 1..tasks);
+        self.request(Which { user, set, task: 0 });
     }
 
-    fn request(&mut self, user: usize, number: usize, task: usize) {
+    fn request(&mut self, which: Which) {
+        let Which { user, set, task } = which;
         let now = self.kernel.now;
-        let job = self.job(user, number);
+        let job = self.job(user, set);
         self.users[user].task = task;
-        self.happened(TaskEvent::Requested, user, number, task);
+        self.happened(TaskEvent::Requested, which);
         self.events.push(Event::TasksRequested {
             job,
             tasks: Some(IdSet::from_range(task as u32 + 1, task as u32 + 1)),
@@ -446,7 +429,7 @@ impl<P: UserPlan, A: Audience, O: Observer> UserWorld<'_, P, A, O> {
         let fate = &mut set.fates[task];
         fate.requested = Some(now);
         if fate.executed.is_some() {
-            self.deliver(user, number, task);
+            self.deliver(which);
         }
     }
 
@@ -461,7 +444,7 @@ impl<P: UserPlan, A: Audience, O: Observer> UserWorld<'_, P, A, O> {
         let Some(set) = self.sets.get(&attempt.task.job) else {
             return;
         };
-        let takes = set.fates[attempt.task.index as usize - 1].takes;
+        let takes = set.fates[place(attempt)].takes;
         let until = self.kernel.now + Span(takes.0 - before.done.0);
         let server = host.0 as usize - 1;
         self.servers[server] = Some(ServerAttempt {
@@ -480,7 +463,7 @@ impl<P: UserPlan, A: Audience, O: Observer> UserWorld<'_, P, A, O> {
         let ran = self.kernel.now.since(running.since);
         self.audience.ran(running.since, self.kernel.now);
         if let Some(set) = self.sets.get_mut(&attempt.task.job) {
-            let fate = &mut set.fates[attempt.task.index as usize - 1];
+            let fate = &mut set.fates[place(attempt)];
             fate.used = fate.used + ran;
         }
         Some(running.before.and(ran))
@@ -493,19 +476,11 @@ impl<P: UserPlan, A: Audience, O: Observer> UserWorld<'_, P, A, O> {
             return;
         }
 
-        let running = (1..)
-            .zip(&self.servers)
-            .filter_map(|(number, running)| Some((HostId(number), (*running)?)));
-        for (
-            host,
-            ServerAttempt {
-                attempt,
-                before: Had { ran, .. },
-                ..
-            },
-        ) in running.filter(|(_, now)| started.contains(&now.attempt))
-        {
-            self.events.push(kernel::running(host, attempt, ran));
+        for (number, running) in (1..).zip(&self.servers) {
+            if let Some(now) = running.filter(|running| started.contains(&running.attempt)) {
+                let moved = kernel::running(HostId(number), now.attempt, now.before.ran);
+                self.events.push(moved);
+            }
         }
 
         self.submit();
@@ -542,13 +517,16 @@ impl<P: UserPlan, A: Audience, O: Observer> UserWorld<'_, P, A, O> {
     }
 
     fn tell_of(&mut self, what: TaskEvent, attempt: AttemptId) {
-        let Some(Set { user, number, .. }) = self.sets.get(&attempt.task.job) else {
-            return;
-        };
-        let user = *user;
-        let number = *number;
-        self.happened(what, user, number, attempt.task.index as usize - 1);
+        if let Some(set) = self.sets.get(&attempt.task.job) {
+            let which = set.which(attempt);
+            self.happened(what, which);
+        }
     }
+}
+
+/// The place of an attempt's task in its set.
+fn place(attempt: AttemptId) -> usize {
+    attempt.task.index as usize - 1
 }
 
 impl<'a, P: UserPlan, A: Audience, O: Observer> kernel::World<'a, (Time, UserEvent), O>
@@ -580,7 +558,7 @@ impl<'a, P: UserPlan, A: Audience, O: Observer> kernel::World<'a, (Time, UserEve
 
     fn on_start(&mut self, Given { host, attempt, .. }: Given) {
         if let Some(set) = self.sets.get(&attempt.task.job) {
-            let done = set.done[attempt.task.index as usize - 1];
+            let done = set.done[place(attempt)];
             let ran = Span::ZERO;
             self.go_on_with(host, attempt, Had { ran, done });
         }
@@ -594,7 +572,7 @@ impl<'a, P: UserPlan, A: Audience, O: Observer> kernel::World<'a, (Time, UserEve
         if let Some(had) = had
             && let Some(set) = set.filter(|_| self.kind.keep)
         {
-            let done = &mut set.done[attempt.task.index as usize - 1];
+            let done = &mut set.done[place(attempt)];
             *done = (*done).max(had.done);
         }
 
@@ -623,14 +601,9 @@ impl<'a, P: UserPlan, A: Audience, O: Observer> kernel::World<'a, (Time, UserEve
         self.report(&started);
 
         for job in std::mem::take(&mut self.through) {
-            if let Some(Set {
-                user,
-                number,
-                fates,
-                ..
-            }) = self.sets.remove(&job)
-            {
-                self.audience.through(self.kernel.now, user, number, &fates);
+            if let Some(set) = self.sets.remove(&job) {
+                self.audience
+                    .through(self.kernel.now, set.user, set.number, &set.fates);
             }
         }
     }
