@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use common::attempt::{HeldAttempt, Outcome, Phase};
 use common::host::{Status, YieldReason};
 use common::job::Rules;
-use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, Time};
+use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
 use scheduler::Event;
 use scheduler::effect::EndReason;
 use scheduler::estimates::Estimator;
@@ -183,22 +183,19 @@ fn id(host: usize) -> HostId {
 }
 
 fn bag(tasks: u32, policy: &str, mean_s: f64, deadline: Option<Time>) -> Bag {
-    let estimator = Estimator {
-        user: "somebody".to_owned(),
-        program: "task".to_owned(),
-    };
-    let policy = policy.to_owned();
-    let estimate = Some(Span::from_secs_f64(mean_s));
     let rules = Rules {
-        policy,
-        estimate,
+        policy: policy.to_owned(),
+        estimate: Some(Span::from_secs_f64(mean_s)),
         max_losses: u32::MAX,
         ..Rules::default()
     };
 
     let terms = Terms {
         deadline,
-        estimator,
+        estimator: Estimator {
+            user: "somebody".to_owned(),
+            program: "task".to_owned(),
+        },
         ..Terms::default()
     };
     Bag {
@@ -222,10 +219,8 @@ impl<O: Observer> AbsenceWorld<'_, O> {
             tested: None,
         });
         for number in 1..=self.case.known {
-            let ran = Span::from_secs_f64(self.case.work_s(&mut stream));
-            let task = common::TaskId::new(TEACHER, number);
             let attempt = AttemptId {
-                task,
+                task: TaskId::new(TEACHER, number),
                 number: 1,
                 incarnation: Incarnation(1),
             };
@@ -233,7 +228,7 @@ impl<O: Observer> AbsenceWorld<'_, O> {
                 host,
                 attempt,
                 outcome: Outcome::Succeeded,
-                ran,
+                ran: Span::from_secs_f64(self.case.work_s(&mut stream)),
             });
         }
 
@@ -309,14 +304,10 @@ impl<O: Observer> AbsenceWorld<'_, O> {
 
     /// Ends an attempt that is done or at its limit.
     fn on_end(&mut self, attempt: AttemptId) {
-        let Some(HostedAttempt {
-            host, takes, limit, ..
-        }) = self.running.get(&attempt).copied()
-        else {
+        let Some(running) = self.running.get(&attempt).copied() else {
             return;
         };
-
-        let killed = limit.filter(|limit| *limit < takes);
+        let killed = running.limit.filter(|limit| *limit < running.takes);
         let Some(ran) = self.take(attempt, killed.is_some()) else {
             return;
         };
@@ -324,7 +315,7 @@ impl<O: Observer> AbsenceWorld<'_, O> {
 
         let outcome = killed.map_or(Outcome::Succeeded, Outcome::TimedOut);
         self.step(Event::AttemptEnded {
-            host: id(host),
+            host: id(running.host),
             attempt,
             outcome,
             ran,
@@ -461,15 +452,8 @@ impl<'a, O: Observer> kernel::World<'a, (Time, AbsenceEvent), O> for AbsenceWorl
         }
     }
 
-    fn on_start(
-        &mut self,
-        Given {
-            host,
-            attempt,
-            limit,
-            ..
-        }: Given,
-    ) {
+    fn on_start(&mut self, start: Given) {
+        let Given { host, attempt, .. } = start;
         if attempt.task.job != JOB {
             return;
         }
@@ -479,7 +463,7 @@ impl<'a, O: Observer> kernel::World<'a, (Time, AbsenceEvent), O> for AbsenceWorl
         let running = HostedAttempt {
             host: place,
             takes: Span::from_secs_f64(work_s / self.speeds[place].factor()),
-            limit,
+            limit: start.limit,
             ran: Span::ZERO,
             since: Some(self.kernel.now),
             turns: 0,

@@ -103,7 +103,6 @@ impl LoggedJob {
             .requested_s
             .filter(|limit_s| *limit_s > 0.0)
             .unwrap_or(f64::INFINITY);
-        let user = record.user.unwrap_or(u64::MAX);
 
         Some(LoggedJob {
             submit_s: record.submit_s,
@@ -111,7 +110,7 @@ impl LoggedJob {
             end_s: start_s + run_s,
             hosts,
             limit_s,
-            user,
+            user: record.user.unwrap_or(u64::MAX),
         })
     }
 }
@@ -147,18 +146,17 @@ pub fn foretell(log: &SwfLog) -> ForetoldLog {
             );
         }
 
-        known.submitted(number);
+        known.queue.push_back(number);
     }
 
-    let judged = jobs.len() - taught;
     ForetoldLog {
         taught,
-        judged,
+        judged: jobs.len() - taught,
         processors,
         left_out,
         ways: ways
             .into_iter()
-            .filter_map(LearningPredictor::close)
+            .filter_map(|way| MethodQuality::of(way.name, way.pairs, way.held, way.widths_s))
             .collect(),
     }
 }
@@ -181,16 +179,13 @@ struct LearningPredictor {
 
 impl LearningPredictor {
     fn new(name: &'static str) -> Self {
-        let raw_s = BTreeMap::new();
-        let pairs = Vec::new();
-        let widths_s = Vec::new();
         LearningPredictor {
             name,
             margin: Margin::default(),
-            raw_s,
-            pairs,
+            raw_s: BTreeMap::new(),
+            pairs: Vec::new(),
             held: 0,
-            widths_s,
+            widths_s: Vec::new(),
         }
     }
 
@@ -219,10 +214,6 @@ impl LearningPredictor {
             self.margin.observe(raw_s, came_s);
         }
     }
-
-    fn close(self) -> Option<MethodQuality> {
-        MethodQuality::of(self.name, self.pairs, self.held, self.widths_s)
-    }
 }
 
 /// The knowledge at a time.
@@ -246,22 +237,16 @@ struct KnownNow<'a> {
 impl<'a> KnownNow<'a> {
     fn new(jobs: &'a [LoggedJob], processors: u32) -> Self {
         let lives = Lives::default();
-        let last = VecDeque::new();
-        let pooled = lives.pooled();
-        let queue = VecDeque::new();
-        let running = Vec::new();
-        let users = BTreeMap::new();
-
         KnownNow {
             jobs,
             processors,
+            pooled: lives.pooled(),
             lives,
-            pooled,
             pooled_at: 0,
-            users,
-            queue,
-            running,
-            last,
+            users: BTreeMap::new(),
+            queue: VecDeque::new(),
+            running: Vec::new(),
+            last: VecDeque::new(),
             sum_s: 0.0,
             count: 0.0,
         }
@@ -292,15 +277,10 @@ impl<'a> KnownNow<'a> {
             .partition(|job| self.jobs[**job].end_s <= now_s);
         self.running = running;
         for job in ended {
-            let LoggedJob {
-                start_s,
-                end_s,
-                user,
-                ..
-            } = self.jobs[job];
-            self.lives
-                .observe(&user.to_string(), ObservedRun::done(end_s - start_s));
-            self.users.remove(&user);
+            let job = &self.jobs[job];
+            let run = ObservedRun::done(job.end_s - job.start_s);
+            self.lives.observe(&job.user.to_string(), run);
+            self.users.remove(&job.user);
         }
 
         if self.lives.observed() >= self.pooled_at + FRESH {
@@ -310,10 +290,6 @@ impl<'a> KnownNow<'a> {
         }
     }
 
-    fn submitted(&mut self, job: usize) {
-        self.queue.push_back(job);
-    }
-
     /// The predicted wait of a job that is submitted now, as if no job passed another.
     fn predicted_s(&mut self, job: usize) -> f64 {
         let now_s = self.jobs[job].submit_s;
@@ -321,12 +297,8 @@ impl<'a> KnownNow<'a> {
         let free = self.processors.saturating_sub(used);
         let ahead = self.queue.iter().copied().take(QUEUE).chain([job]);
         let ahead: Vec<usize> = ahead.collect();
-        let need: u32 = self
-            .queue
-            .iter()
-            .chain([&job])
-            .map(|job| self.jobs[*job].hosts)
-            .sum();
+        let all = self.queue.iter().chain([&job]);
+        let need: u32 = all.map(|job| self.jobs[*job].hosts).sum();
         if need <= free {
             return 0.0;
         }

@@ -266,12 +266,10 @@ impl RoundsWorld<'_> {
         let mut candidates: Vec<GapCandidate<'_, TabulatedLaw>> = Vec::with_capacity(known.len());
 
         for (job, law) in &known {
-            let failed = self.past[*job].failed;
-            let processors = f64::from(self.jobs[*job].processors);
             candidates.push(GapCandidate {
                 law,
-                failed,
-                processors,
+                failed: self.past[*job].failed,
+                processors: f64::from(self.jobs[*job].processors),
             });
         }
 

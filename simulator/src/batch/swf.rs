@@ -128,13 +128,12 @@ impl SwfLog {
                 .requested_s
                 .filter(|estimate| *estimate > 0.0)
                 .unwrap_or(run);
-            let limits = Arc::from([estimate]);
 
             Some(BatchJob {
                 submit: record.submit_s,
                 processors: wanted,
                 run: run.min(estimate),
-                limits,
+                limits: Arc::from([estimate]),
                 law: None,
             })
         };

@@ -121,17 +121,15 @@ fn host(id: &str, bucket: Bucket) -> Result<Draft, (String, Flaw)> {
             continue;
         }
 
-        let reason = active.then(|| Arc::from("in-use"));
-        let note = Note {
-            owner_active: Some(active),
-            reason,
-        };
         let stretch = TimeInterval {
             start,
             end,
             up: true,
             cpu: if active { 0.0 } else { 1.0 },
-            note,
+            note: Note {
+                owner_active: Some(active),
+                reason: active.then(|| Arc::from("in-use")),
+            },
         };
         draft.push(stretch).map_err(|flaw| (mark, flaw))?;
     }

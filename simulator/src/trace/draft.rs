@@ -105,15 +105,11 @@ pub(super) fn finish(drafts: Vec<Draft>) -> Trace {
     };
 
     let host = |draft: Draft| {
-        let segment = |s: &TimeInterval| {
-            let start_s = s.start.since(origin_s);
-            let end_s = s.end.since(origin_s);
-            Segment {
-                start_s,
-                end_s,
-                up: s.up,
-                cpu: s.cpu,
-            }
+        let segment = |s: &TimeInterval| Segment {
+            start_s: s.start.since(origin_s),
+            end_s: s.end.since(origin_s),
+            up: s.up,
+            cpu: s.cpu,
         };
         let segments = draft.stretches.iter().map(segment).collect();
         let notes: Vec<Note> = draft

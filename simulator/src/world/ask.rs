@@ -116,12 +116,11 @@ impl RunJob<'_> {
             None => IdSet::from_range(1, self.tasks),
         };
 
-        let estimator = Estimator {
-            user: self.user.to_owned(),
-            program: "task".to_owned(),
-        };
         let terms = Terms {
-            estimator,
+            estimator: Estimator {
+                user: self.user.to_owned(),
+                program: "task".to_owned(),
+            },
             ..Terms::default()
         };
 

@@ -89,18 +89,13 @@ impl PreparedTrace {
 
         for (host, course) in (0..).zip(&courses) {
             let pairs = (1..).zip(course.stretches.iter().zip(&course.stretches[1..]));
-            changes.extend(pairs.map(|(stretch, (before, after))| {
-                let was_up = before.up;
-                let up = after.up;
-                let ready = after.ready();
-                Change {
-                    at: after.start,
-                    host,
-                    stretch,
-                    was_up,
-                    up,
-                    ready,
-                }
+            changes.extend(pairs.map(|(stretch, (before, after))| Change {
+                at: after.start,
+                host,
+                stretch,
+                was_up: before.up,
+                up: after.up,
+                ready: after.ready(),
             }));
         }
 

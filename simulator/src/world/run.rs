@@ -117,25 +117,14 @@ impl<'a> Run<'a> {
 
     /// The job with which it begins.
     pub(super) fn job(&self) -> RunJob<'a> {
-        let Run {
-            tasks,
-            work_s,
-            policy,
-            checkpoint,
-            disclosed,
-            ranks,
-            needs,
-            ..
-        } = *self;
-
         RunJob {
-            tasks,
-            work_s,
-            policy,
-            checkpoint,
-            disclosed,
-            ranks,
-            needs,
+            tasks: self.tasks,
+            work_s: self.work_s,
+            policy: self.policy,
+            checkpoint: self.checkpoint,
+            disclosed: self.disclosed,
+            ranks: self.ranks,
+            needs: self.needs,
             user: "somebody",
             after: &[],
         }

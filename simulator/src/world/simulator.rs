@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use common::attempt::{HeldAttempt, Outcome as EndCondition, Phase};
+use common::attempt::{HeldAttempt, Outcome, Phase};
 use common::needs::Demand;
 use common::{AttemptId, HostId, Incarnation, JobId, Span, TaskId, Time};
 use rand_chacha::ChaCha8Rng;
@@ -262,7 +262,6 @@ impl<'a, 'r, O: Observer> RunState<'a, 'r, O> {
                 .copied()
                 .flatten();
 
-            let speed = self.world.courses[place].speed;
             let course = &self.world.courses[place];
             let habit = if self.run.experience.is_some() {
                 course.habit(self.start)
@@ -272,7 +271,7 @@ impl<'a, 'r, O: Observer> RunState<'a, 'r, O> {
 
             self.step(Event::HostKnown {
                 host: HostId(number),
-                speed,
+                speed: course.speed,
                 record,
                 habit,
             });
@@ -300,20 +299,13 @@ impl<'a, 'r, O: Observer> RunState<'a, 'r, O> {
 
     /// Submits a job to the scheduler and makes room for its tasks.
     fn bring(&mut self, job: &RunJob<'_>) {
-        let place = self.sim.tasks.len() as u32;
-        let first_index = job.first_index();
-        let checkpoint = job.checkpoint;
-        let work_s = job.task_work_s(1);
-        let ranks = job.ranks.is_some();
-        let takes = job.needs.map_or(Demand::PLAIN, |needs| needs.takes);
-
         self.sim.jobs.push(JobState {
-            place,
-            first_index,
-            work_s,
-            checkpoint,
-            ranks,
-            takes,
+            place: self.sim.tasks.len() as u32,
+            first_index: job.first_index(),
+            work_s: job.task_work_s(1),
+            checkpoint: job.checkpoint,
+            ranks: job.ranks.is_some(),
+            takes: job.needs.map_or(Demand::PLAIN, |needs| needs.takes),
         });
 
         let tasks = self.sim.tasks.len() + job.most_tasks(self.world.courses.len());
@@ -321,11 +313,9 @@ impl<'a, 'r, O: Observer> RunState<'a, 'r, O> {
         self.outcome.settled_s.push(None);
         self.open += 1;
 
-        let number = JobId(self.sim.jobs.len() as u32);
-        let bag = job.bag();
         self.step(Event::JobSubmitted {
-            job: number,
-            bag: Box::new(bag),
+            job: JobId(self.sim.jobs.len() as u32),
+            bag: Box::new(job.bag()),
             tested: None,
         });
     }
@@ -517,12 +507,10 @@ impl<'a, 'r, O: Observer> RunState<'a, 'r, O> {
         }
 
         self.on_fewer(place);
-        let host = self.id(place);
-        let outcome = EndCondition::Succeeded;
         self.step(Event::AttemptEnded {
-            host,
+            host: self.id(place),
             attempt: id,
-            outcome,
+            outcome: Outcome::Succeeded,
             ran,
         });
     }
@@ -815,13 +803,8 @@ impl<'a, O: Observer> kernel::World<'a, Packed, O> for RunState<'a, '_, O> {
     /// Gives an attempt to a host, which begins with it at once. The trace determines whether and
     /// when it will be done.
     fn on_start(&mut self, start: Given) {
-        let Given {
-            host,
-            attempt: id,
-            report_every,
-            ..
-        } = start;
-        let place = self.sim.places[host.0 as usize] as usize;
+        let id = start.attempt;
+        let place = self.sim.places[start.host.0 as usize] as usize;
         let stretch = self.stretch(place);
         let host = &mut self.sim.hosts[place];
         host.near = Some((host.stretch, stretch));
@@ -866,7 +849,7 @@ impl<'a, O: Observer> kernel::World<'a, Packed, O> for RunState<'a, '_, O> {
             part,
             part_per_s,
             done_at: done_at.unwrap_or(NEVER),
-            report_every,
+            report_every: start.report_every,
             replica,
             pace: if ranks {
                 ComputeState::Waits(from)

@@ -181,19 +181,13 @@ impl<O: Observer> RunState<'_, '_, O> {
     pub(super) fn stood_still(&mut self, id: AttemptId, place: usize, since: Time) {
         if self.run.story {
             let after_s = |at: Time| at.since(self.start).secs();
-            let job = id.task.job.0;
-            let task = id.task.index;
-            let number = id.number;
-            let from_s = after_s(since);
-            let to_s = after_s(self.kernel.now);
-            let host = place as u32;
             self.outcome.still.push(Standstill {
-                job,
-                task,
-                number,
-                host,
-                from_s,
-                to_s,
+                job: id.task.job.0,
+                task: id.task.index,
+                number: id.number,
+                host: place as u32,
+                from_s: after_s(since),
+                to_s: after_s(self.kernel.now),
             });
         }
     }

@@ -222,13 +222,10 @@ impl FtaHosts {
         let at =
             place.and_then(|place| Some((*place, *self.events.get(&(*place, event.to_owned()))?)));
         let Some((place, at)) = at else {
-            let event = event.to_owned();
-            let node = node.to_owned();
-            let component = component.to_owned();
             return Err(Flaw::NoEvent {
-                event,
-                node,
-                component,
+                event: event.to_owned(),
+                node: node.to_owned(),
+                component: component.to_owned(),
             });
         };
 
