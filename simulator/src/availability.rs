@@ -17,10 +17,9 @@ use stream::RandomStream;
 
 use crate::trace::{LEAST_CPU, Segment, Trace};
 
-/// The start of business hours, in seconds from a day's start: a day's trace starts at 05:00.
-pub const DAY_STARTS_S: f64 = 14_400.0;
-/// The length of the paper's business hours, in seconds: 09:00 to 17:00.
-pub const BUSINESS_S: f64 = 28_800.0;
+/// The paper's business hours from 09:00 to 17:00, in seconds of a day's trace, which starts at
+/// 05:00.
+pub const BUSINESS_HOURS_S: (f64, f64) = (4.0 * 3_600.0, 12.0 * 3_600.0);
 /// The end of a day's trace in seconds: 24 hours after business hours began.
 pub const DAY_ENDS_S: f64 = 100_800.0;
 
@@ -89,15 +88,5 @@ fn up(start_s: f64, end_s: f64, cpu: f64) -> Segment {
         end_s,
         up: true,
         cpu: if cpu < LEAST_CPU { 0.0 } else { cpu },
-    }
-}
-
-/// A segment in which the host is down.
-fn down(start_s: f64, end_s: f64) -> Segment {
-    Segment {
-        start_s,
-        end_s,
-        up: false,
-        cpu: 0.0,
     }
 }

@@ -11,12 +11,13 @@ pub mod rows;
 mod stats;
 mod threads;
 
-pub use days::{FIRST_DAY, Generated, HOSTS, Recorded, TRAINING_DAYS};
+pub use crate::platform::HOSTS;
+pub use days::{FIRST_DAY, Generated, Recorded, TRAINING_DAYS};
 pub use grid::{
     Contender, Day, DaySource, GridError, JobSize, KONDO_JOBS, PolicyGrid, RunRow, STARTS_S, Site,
     SourceError,
 };
-pub use history::{BUSINESS_HOURS_S, Knowledge, experience_of, track_records};
+pub use history::Knowledge;
 pub use measure::{MeasuredNumber, Measurement, Summary, summarize};
 pub use stats::{ConfidenceInterval, geometric_mean, half_width};
 pub use threads::in_parallel;

@@ -9,7 +9,7 @@ use law::{ClockLaw, INTERNET_2004, INTERNET_2016, LAB, LRI_WISC, SDSC};
 
 use crate::availability::stream::RandomStream;
 
-/// The number of hosts of the paper's platforms.
+/// The number of hosts of each platform of Kondo et al. 2004 (section 3.2).
 pub const HOSTS: usize = 220;
 
 /// A set of hosts, given by the law of their clock rates.

@@ -74,14 +74,6 @@ pub struct Durations {
 /// Computes the statistics of a trace between its start and its end.
 pub fn stats(trace: &Trace) -> Stats {
     let window = (0.0, trace.end_s());
-    let of = |up| {
-        let lengths = trace
-            .hosts
-            .iter()
-            .flat_map(|host| interval::lengths_s(&host.segments, up, window));
-        Durations::of(lengths.collect())
-    };
-
     let failures = TASK_SIZES_S.map(|task_s| {
         let mut count = failure::FailureCount::default();
         count.add(trace, window, f64::from(task_s));
@@ -95,8 +87,8 @@ pub fn stats(trace: &Trace) -> Stats {
     Stats {
         hosts: trace.hosts.len(),
         segments: trace.hosts.iter().map(|host| host.segments.len()).sum(),
-        availability: of(true),
-        unavailability: of(false),
+        availability: Durations::of(interval::all_lengths_s(trace, true)),
+        unavailability: Durations::of(interval::all_lengths_s(trace, false)),
         failure_by_task_s: failures.into(),
         power_mean: known.then_some(mean_mhz_s / step_s / common::units::REFERENCE_MHZ),
         power_cv: known.then(|| power::variation(&power)),

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use common::Speed;
 use common::units::{BadSpeed, REFERENCE_MHZ};
 
+pub(crate) use draft::finite;
 pub use error::{Flaw, TraceError};
 pub use read::read_clocks_mhz;
 
@@ -73,6 +74,16 @@ pub struct Segment {
 }
 
 impl Segment {
+    /// A segment in which the host is down.
+    pub(crate) fn down(start_s: f64, end_s: f64) -> Self {
+        Segment {
+            start_s,
+            end_s,
+            up: false,
+            cpu: 0.0,
+        }
+    }
+
     /// Whether a task makes progress in it: the host is up and its owner leaves at least a
     /// hundredth of the processor.
     pub fn ready(&self) -> bool {
@@ -190,17 +201,7 @@ impl TracedHost {
     fn without_gaps(&self, end_s: f64) -> Self {
         let mut whole = Vec::new();
         let mut at_s = 0.0;
-        let down = |start_s, end_s| {
-            (
-                Segment {
-                    start_s,
-                    end_s,
-                    up: false,
-                    cpu: 0.0,
-                },
-                Note::default(),
-            )
-        };
+        let down = |start_s, end_s| (Segment::down(start_s, end_s), Note::default());
         for (segment, note) in self.noted() {
             if segment.start_s > at_s {
                 whole.push(down(at_s, segment.start_s));

@@ -2,7 +2,7 @@
 
 use super::parameters::ModelParameters;
 use super::stream::RandomStream;
-use super::{DAY_ENDS_S, down, up};
+use super::{DAY_ENDS_S, up};
 use crate::trace::Segment;
 
 /// The shortest outage, spell (or availability interval) and suspension that traces show, in
@@ -44,7 +44,7 @@ impl<'m> HostDay<'m> {
     pub(super) fn segments(mut self, day_scale: f64, off: f64) -> Vec<Segment> {
         self.scale *= day_scale;
         if self.power.chance(off) {
-            return vec![down(0.0, DAY_ENDS_S)];
+            return vec![Segment::down(0.0, DAY_ENDS_S)];
         }
 
         let quiet = if self.owner.chance(self.model.active_share) {
@@ -66,7 +66,7 @@ impl<'m> HostDay<'m> {
             if is_up {
                 self.interval(now_s, end_s, quiet, &mut segments);
             } else {
-                segments.push(down(now_s, end_s));
+                segments.push(Segment::down(now_s, end_s));
             }
             now_s = end_s;
             is_up = !is_up;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::job::BatchJob;
-use crate::trace::{Flaw, TraceError};
+use crate::trace::{Flaw, TraceError, finite};
 
 /// The fields of a line; further ones are ignored.
 const FIELDS: [&str; 18] = [
@@ -159,14 +159,7 @@ fn record(line: &str) -> Result<SwfJob, Flaw> {
 
     let mut numbers = [0.0; FIELDS.len()];
     for ((number, field), column) in numbers.iter_mut().zip(&fields).zip(FIELDS) {
-        let parsed = field
-            .parse::<f64>()
-            .ok()
-            .filter(|number| number.is_finite());
-        *number = parsed.ok_or_else(|| Flaw::NotANumber {
-            column,
-            text: (*field).to_owned(),
-        })?;
+        *number = finite(column, field)?;
     }
 
     let known = |at: usize| Some(numbers[at]).filter(|number: &f64| *number >= 0.0);

@@ -8,8 +8,6 @@ use crate::platform::Platform;
 use crate::trace::Trace;
 use crate::world::PreparedTrace;
 
-/// The number of hosts of each platform of Kondo et al. 2004 (section 3.2).
-pub const HOSTS: usize = 220;
 /// The number of training days, from which schedulers learn: the first ones. None of them is
 /// reported.
 pub const TRAINING_DAYS: u32 = 20;
@@ -74,8 +72,7 @@ impl Generated {
 
 impl DaySource for Generated {
     fn day(&self, day: u32) -> Result<Trace, SourceError> {
-        let segments = self.model.day(self.seed, day, self.clocks_mhz.len());
-        Ok(Trace::from_parts(self.clocks_mhz.clone(), segments))
+        Ok(self.model.trace(self.seed, day, self.clocks_mhz.clone()))
     }
 }
 

@@ -140,7 +140,7 @@ pub struct Day {
 }
 
 /// The results of one run; a row of [`PolicyGrid::rows`].
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RunRow {
     /// The place of its site in [`PolicyGrid::sites`].
     pub site: usize,
@@ -322,15 +322,10 @@ impl PolicyGrid<'_> {
                         contender,
                         day,
                         start_s,
-                        makespan_s: None,
                         horizon_s: (world.end_s() - start_s).max(0.0),
                         optimal_s,
                         predicted_s,
-                        foretold: [None; 3],
-                        launches: 0,
-                        replicas: 0,
-                        cpu_s: 0.0,
-                        wasted_cpu_s: 0.0,
+                        ..RunRow::default()
                     };
                     rows.push(one(simulator, &world, &run, place)?);
                 }

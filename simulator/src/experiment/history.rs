@@ -8,16 +8,13 @@ use scheduler::experience::TrackRecord;
 
 use super::grid::{Contender, Day, GridError, JobSize, STARTS_S, reports};
 use super::threads::in_parallel;
+use crate::availability::BUSINESS_HOURS_S;
 use crate::world::{PreparedTrace, Run, Simulator};
-
-/// Business hours from 09:00 to 17:00, in seconds of a day's trace, which begins with a warm-up of
-/// four hours.
-pub const BUSINESS_HOURS_S: (f64, f64) = (4.0 * 3_600.0, 12.0 * 3_600.0);
 
 /// The track record of each host in a day's business hours (Kondo et al. 2004, section 4: the work
 /// of a mean availability interval "using the previous weekday's trace"). Intervals that reach
 /// beyond those hours count with their part in them; nothing is known of a host that was not up.
-pub fn track_records(day: &PreparedTrace) -> Vec<Option<TrackRecord>> {
+pub(super) fn track_records(day: &PreparedTrace) -> Vec<Option<TrackRecord>> {
     let (from_s, to_s) = BUSINESS_HOURS_S;
     let record = |host| {
         let mut work_s = 0.0;
@@ -40,7 +37,7 @@ pub fn track_records(day: &PreparedTrace) -> Vec<Option<TrackRecord>> {
 }
 
 /// The experience of a scheduler that watched these days' business hours, one after the other.
-pub fn experience_of<'a>(days: impl IntoIterator<Item = &'a PreparedTrace>) -> Experience {
+fn experience_of<'a>(days: impl IntoIterator<Item = &'a PreparedTrace>) -> Experience {
     let (mut simulator, (from_s, to_s)) = (Simulator::default(), BUSINESS_HOURS_S);
     let learn =
         |before: Option<Experience>, day| Some(simulator.watch(day, from_s, to_s, before.as_ref()));

@@ -4,12 +4,12 @@
 use serde::Serialize;
 
 use super::{POWER_STEP_S, TASK_SIZES_S, failure, interval, power};
-use crate::availability::{BUSINESS_S, DAY_STARTS_S, Model};
+use crate::availability::{BUSINESS_HOURS_S, Model};
 use crate::oracle::Oracle;
 use crate::platform::{HOSTS, Platform};
 use crate::trace::{Trace, TracedHost};
 
-const WINDOW: (f64, f64) = (DAY_STARTS_S, DAY_STARTS_S + BUSINESS_S);
+const WINDOW: (f64, f64) = BUSINESS_HOURS_S;
 
 /// The statistics of a model beside the paper's.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -14,12 +14,7 @@ const SHOWN: f64 = 0.95;
 /// Builds the figures of a trace from its statistics, as `stats` returns them.
 pub fn figures(trace: &Trace, stats: &Stats) -> Vec<Figure> {
     let lasting = |up: bool, name: &str, title: &str, law: &Durations| {
-        let window = (0.0, trace.end_s());
-        let lengths = trace
-            .hosts
-            .iter()
-            .flat_map(|host| interval::lengths_s(&host.segments, up, window));
-        survival(name, title, lengths.collect(), law)
+        survival(name, title, interval::all_lengths_s(trace, up), law)
     };
     vec![
         lasting(

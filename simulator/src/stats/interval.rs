@@ -1,6 +1,6 @@
 //! The intervals in which a host is up, or down, whatever its owner does.
 
-use crate::trace::Segment;
+use crate::trace::{Segment, Trace};
 
 /// The intervals within the window, in order. Two intervals stay apart if the host was in the other
 /// state in between, even for no time at all: some formats record restarts that way.
@@ -32,5 +32,14 @@ pub(super) fn lengths_s(segments: &[Segment], up: bool, window: (f64, f64)) -> V
     stretches(segments, up, window)
         .into_iter()
         .map(|(start_s, end_s)| end_s - start_s)
+        .collect()
+}
+
+/// The lengths of these intervals of all hosts of a trace, in seconds.
+pub(super) fn all_lengths_s(trace: &Trace, up: bool) -> Vec<f64> {
+    let window = (0.0, trace.end_s());
+    let hosts = trace.hosts.iter();
+    hosts
+        .flat_map(|host| lengths_s(&host.segments, up, window))
         .collect()
 }

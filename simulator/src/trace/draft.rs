@@ -22,6 +22,15 @@ pub(super) fn checked_clock(host: &str, clock_mhz: f64) -> Result<f64, Flaw> {
     Err(Flaw::Clock { host, clock_mhz })
 }
 
+/// Parses a field that must be a finite number.
+pub(crate) fn finite(column: &'static str, text: &str) -> Result<f64, Flaw> {
+    let value = text.parse::<f64>().ok().filter(|value| value.is_finite());
+    value.ok_or_else(|| Flaw::NotANumber {
+        column,
+        text: text.to_owned(),
+    })
+}
+
 /// An interval of absolute time.
 #[derive(Debug, Clone)]
 pub(super) struct TimeInterval {

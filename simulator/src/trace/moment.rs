@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use super::Flaw;
+use super::{Flaw, finite};
 
 /// The latest time of any trace (the year 2286); a larger number is an error.
 pub(super) const LATEST_S: i64 = 10_000_000_000;
@@ -23,15 +23,7 @@ pub(super) struct Moment {
 impl Moment {
     /// Parses decimal seconds.
     pub(super) fn parse(column: &'static str, text: &str) -> Result<Self, Flaw> {
-        let not_a_number = || Flaw::NotANumber {
-            column,
-            text: text.to_owned(),
-        };
-        let value = text
-            .parse::<f64>()
-            .ok()
-            .filter(|value| value.is_finite())
-            .ok_or_else(not_a_number)?;
+        let value = finite(column, text)?;
         if value < 0.0 {
             return Err(Flaw::Negative { column, value });
         }
@@ -47,12 +39,12 @@ impl Moment {
         let digits =
             |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
 
-        if digits(whole) && digits(rest) {
-            let rest = format!("0.{rest}").parse().map_err(|_| not_a_number())?;
-            return Ok(Self::carried(
-                whole.parse().map_err(|_| not_a_number())?,
-                rest,
-            ));
+        if digits(whole)
+            && digits(rest)
+            && let Ok(whole) = whole.parse()
+            && let Ok(rest) = format!("0.{rest}").parse()
+        {
+            return Ok(Self::carried(whole, rest));
         }
 
         Ok(Self::carried(value.floor() as i64, value - value.floor()))

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::draft::checked_clock;
+use super::draft::{checked_clock, finite};
 use super::moment::LATEST_S;
 use super::{Flaw, Segment, Trace, TraceError, TracedHost};
 
@@ -99,7 +99,7 @@ fn host(name: &str, clock: &str) -> Result<TracedHost, Flaw> {
     if name.is_empty() {
         return Err(Flaw::NoName);
     }
-    let clock_mhz = checked_clock(name, number("clock_mhz", clock)?)?;
+    let clock_mhz = checked_clock(name, finite("clock_mhz", clock)?)?;
     Ok(TracedHost::new(name, clock_mhz, Vec::new()))
 }
 
@@ -142,7 +142,7 @@ fn add_segment(
         other => return Err(Flaw::NeitherUpNorDown(other.to_owned())),
     };
 
-    let cpu = number("cpu_fraction", cpu)?;
+    let cpu = finite("cpu_fraction", cpu)?;
     if !(0.0..=1.0).contains(&cpu) {
         return Err(Flaw::Fraction(cpu));
     }
@@ -157,16 +157,8 @@ fn add_segment(
     Ok(())
 }
 
-fn number(column: &'static str, text: &str) -> Result<f64, Flaw> {
-    let value = text.parse::<f64>().ok().filter(|value| value.is_finite());
-    value.ok_or_else(|| Flaw::NotANumber {
-        column,
-        text: text.to_owned(),
-    })
-}
-
 fn time(column: &'static str, text: &str) -> Result<f64, Flaw> {
-    match number(column, text)? {
+    match finite(column, text)? {
         value if value < 0.0 => Err(Flaw::Negative { column, value }),
         value if value > LATEST_S as f64 => Err(Flaw::TooLarge {
             column,

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::super::draft::{Draft, TimeInterval, checked_clock, finish};
+use super::super::draft::{Draft, TimeInterval, checked_clock, finish, finite};
 use super::super::moment::Moment;
 use super::super::{Flaw, Note, Trace, TraceError};
 use super::{NULL, OWN_TYPES};
@@ -231,11 +231,7 @@ impl FtaHosts {
 
         let stretch = &mut self.drafts[place].stretches[at];
         if let Some(part) = known(part) {
-            let cpu = part.parse::<f64>().ok().filter(|cpu| cpu.is_finite());
-            stretch.cpu = cpu.ok_or_else(|| Flaw::NotANumber {
-                column: "f_val",
-                text: part.to_owned(),
-            })?;
+            stretch.cpu = finite("f_val", part)?;
             if !(0.0..=1.0).contains(&stretch.cpu) {
                 return Err(Flaw::Fraction(stretch.cpu));
             }
