@@ -27,7 +27,7 @@ pub struct Figure {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Body {
     /// Lines, each with a name.
-    Lines(Vec<(String, Vec<(f64, f64)>)>),
+    Lines(Vec<PlotLine>),
     /// Lines with error bars at each point, each with a name.
     Spread(Vec<(String, Points)>),
     /// Points, and lines through them, each with a name.
@@ -35,7 +35,7 @@ pub enum Body {
         /// The points.
         points: Vec<(f64, f64)>,
         /// The lines.
-        lines: Vec<(String, Vec<(f64, f64)>)>,
+        lines: Vec<PlotLine>,
     },
     /// Bars in groups.
     Bars {
@@ -45,6 +45,9 @@ pub enum Body {
         series: Vec<(String, Vec<Bar>)>,
     },
 }
+
+/// A line with its name and its points.
+pub type PlotLine = (String, Vec<(f64, f64)>);
 
 /// The points of a line, each as (x, y, half the height of its error bar).
 pub type Points = Vec<(f64, f64, f64)>;
@@ -81,18 +84,14 @@ impl Figure {
     pub fn csv(&self) -> String {
         let mut out = String::new();
         match &self.body {
-            Body::Lines(lines) => {
+            Body::Lines(lines) | Body::Cloud { lines, .. } => {
                 out.push_str("series,x,y\n");
-                lines
-                    .iter()
-                    .for_each(|(name, points)| series(&mut out, name, points));
-            }
-            Body::Cloud { points, lines } => {
-                out.push_str("series,x,y\n");
-                series(&mut out, "points", points);
-                lines
-                    .iter()
-                    .for_each(|(name, points)| series(&mut out, name, points));
+                if let Body::Cloud { points, .. } = &self.body {
+                    series(&mut out, "points", points);
+                }
+                for (name, points) in lines {
+                    series(&mut out, name, points);
+                }
             }
             Body::Spread(lines) => {
                 out.push_str("series,x,y,sd\n");
@@ -113,10 +112,8 @@ impl Figure {
                 out.push_str("group,series,value,low,high\n");
                 for (name, bars) in series {
                     for (group, bar) in groups.iter().zip(bars) {
-                        let (low, high) =
-                            bar.ci.map_or((String::new(), String::new()), |(l, h)| {
-                                (number(l), number(h))
-                            });
+                        let ends = bar.ci.map(|(low, high)| (number(low), number(high)));
+                        let (low, high) = ends.unwrap_or_default();
                         let _ = writeln!(
                             out,
                             "{},{},{},{low},{high}",

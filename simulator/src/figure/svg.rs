@@ -13,7 +13,7 @@ use plotters::prelude::{
     Rectangle, SVGBackend, Text, WHITE,
 };
 
-use super::{Bar, Body, Figure, number};
+use super::{Bar, Body, Figure, PlotLine, number};
 
 /// The width and height of a figure, in pixels.
 const SIZE: (u32, u32) = (860, 440);
@@ -76,11 +76,11 @@ fn paint(figure: &Figure, root: &Area<'_>) -> Result<(), DrawError> {
         .draw()?;
 
     match &figure.body {
-        Body::Lines(lines) => draw_lines(&mut chart, lines.iter().map(|(_, points)| &**points)),
+        Body::Lines(lines) => draw_lines(&mut chart, lines),
         Body::Cloud { points, lines } => {
             let dots = finite(points).map(|point| Circle::new(point, 1, COLORS[6].filled()));
             chart.draw_series(dots)?;
-            draw_lines(&mut chart, lines.iter().map(|(_, points)| &**points))
+            draw_lines(&mut chart, lines)
         }
         Body::Spread(lines) => {
             for (place, (_, points)) in lines.iter().enumerate() {
@@ -107,11 +107,8 @@ fn paint(figure: &Figure, root: &Area<'_>) -> Result<(), DrawError> {
     }
 }
 
-fn draw_lines<'a>(
-    chart: &mut Chart<'_, '_>,
-    lines: impl Iterator<Item = &'a [(f64, f64)]>,
-) -> Result<(), DrawError> {
-    for (place, points) in lines.enumerate() {
+fn draw_lines(chart: &mut Chart<'_, '_>, lines: &[PlotLine]) -> Result<(), DrawError> {
+    for (place, (_, points)) in lines.iter().enumerate() {
         draw_line(chart, place, points)?;
     }
     Ok(())

@@ -8,14 +8,12 @@ use super::trial::{LN_WORK, PROCESSORS};
 use simulator::batch::{
     Arrival, Elastic, ElasticStay, ForetoldLog, HoldOut, MethodQuality, Ruled, WaitSource,
 };
-use simulator::figure::{Bar, Body, Figure};
+use simulator::figure::{Bar, Body, Figure, PlotLine};
 
 /// The largest number of points of a scatterplot.
 const DOTS: usize = 2_000;
 /// The number of columns of a scatterplot that have a mean and a median.
 const COLUMNS: usize = 24;
-
-type PlotLine = (String, Vec<(f64, f64)>);
 
 /// Every figure, in the paper's order.
 pub(super) fn all(found: &DrawResults) -> Vec<Figure> {
