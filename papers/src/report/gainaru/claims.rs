@@ -20,6 +20,15 @@ fn times(values: &[f64]) -> String {
         .join(", ")
 }
 
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// The utilisation of one way among these.
+fn used(cells: &[StrategyResults], who: &str) -> f64 {
+    StrategyResults::of(cells, who).map_or(f64::NAN, |cell| cell.utilisation.value)
+}
+
 /// Computes every claim, in the paper's order.
 pub(super) fn claims(found: &ScenarioResults) -> Vec<Claim> {
     let mut all = vec![table(found)];
@@ -88,7 +97,6 @@ fn gains(found: &ScenarioResults) -> [Claim; 4] {
     let sooner: Vec<f64> = light.iter().map(|gain| 1.0 - 1.0 / gain.1).collect();
     let times_more: Vec<f64> = heavy.iter().map(|gain| gain.0).collect();
     let times_sooner: Vec<f64> = heavy.iter().map(|gain| gain.1).collect();
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let least = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
 
     [
@@ -121,13 +129,7 @@ fn gains(found: &ScenarioResults) -> [Claim; 4] {
 
 fn widths(found: &ScenarioResults) -> Claim {
     let better = |(_, _, cells): &&(&str, &str, Vec<StrategyResults>)| {
-        let of = |who: &str| {
-            cells
-                .iter()
-                .find(|cell| cell.who == who)
-                .map_or(f64::NAN, |cell| cell.utilisation.value)
-        };
-        of("TOptimal") > of("HPC")
+        used(cells, "TOptimal") > used(cells, "HPC")
     };
 
     let paper = found.first.iter().filter(|(law, ..)| *law != LAWS[0].0);
@@ -147,15 +149,11 @@ fn histories(found: &ScenarioResults) -> [Claim; 2] {
         .iter()
         .max_by(|a, b| a.1.utilisation.value.total_cmp(&b.1.utilisation.value));
     let runs = best.map_or(0, |(runs, _)| *runs);
-    let hpc = found
-        .history_peers
-        .iter()
-        .find(|cell| cell.who == "HPC")
-        .map_or(f64::NAN, |cell| cell.utilisation.value);
+    let hpc = used(&found.history_peers, "HPC");
     let off = |at: Option<&(u32, StrategyResults)>| {
         at.map_or(f64::NAN, |(_, cell)| cell.utilisation.value / hpc - 1.0)
     };
-    let best_off = best.map_or(f64::NAN, |(_, cell)| cell.utilisation.value / hpc - 1.0);
+    let best_off = off(best);
     let last = off(found.histories.last());
 
     [
@@ -179,18 +177,11 @@ fn histories(found: &ScenarioResults) -> [Claim; 2] {
 }
 
 fn backfilling(found: &ScenarioResults) -> [Claim; 3] {
-    let at = |cells: &[StrategyResults], who: &str| {
-        cells
-            .iter()
-            .find(|cell| cell.who == who)
-            .map_or(f64::NAN, |c| c.utilisation.value)
-    };
-
     let ratio = |a: &str, b: &str| -> Vec<f64> {
         found
             .second
             .iter()
-            .map(|(_, cells)| at(cells, a) / at(cells, b))
+            .map(|(_, cells)| used(cells, a) / used(cells, b))
             .collect()
     };
     let hpc = ratio("HPC, speculative", "HPC, classic");
@@ -203,7 +194,6 @@ fn backfilling(found: &ScenarioResults) -> [Claim; 3] {
         .find(|(_, ratio)| **ratio >= 1.0)
         .map(|((percent, _), _)| *percent);
 
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let hpc = mean(&hpc) - 1.0;
     let ours = mean(&ours) - 1.0;
     [
@@ -232,20 +222,13 @@ fn backfilling(found: &ScenarioResults) -> [Claim; 3] {
 }
 
 fn streams(found: &ScenarioResults) -> [Claim; 3] {
-    let of = |cells: &[StrategyResults], who: &str, what: fn(&StrategyResults) -> f64| {
-        cells
-            .iter()
-            .find(|cell| cell.who == who)
-            .map_or(f64::NAN, what)
-    };
     let best = |(_, cells): &&(f64, Vec<StrategyResults>)| {
-        let used = |who| of(cells, who, |cell| cell.utilisation.value);
+        let used = |who| used(cells, who);
         // Differences beyond the third digit do not count.
         used("ATOptimal") + 5e-4 >= used("HPC").max(used("TOptimal"))
     };
     let over_hpc = |(_, cells): &&(f64, Vec<StrategyResults>)| {
-        let used = |who| of(cells, who, |cell| cell.utilisation.value);
-        used("ATOptimal") + 5e-4 >= used("HPC")
+        used(cells, "ATOptimal") + 5e-4 >= used(cells, "HPC")
     };
     let all = found.third.len();
     let good = found.third.iter().filter(best).count();
@@ -255,7 +238,9 @@ fn streams(found: &ScenarioResults) -> [Claim; 3] {
         found
             .third
             .iter()
-            .map(|(_, cells)| of(cells, who, |cell| cell.large.value))
+            .map(|(_, cells)| {
+                StrategyResults::of(cells, who).map_or(f64::NAN, |cell| cell.large.value)
+            })
             .collect()
     };
     let topt = large("TOptimal");
@@ -305,7 +290,7 @@ fn streams(found: &ScenarioResults) -> [Claim; 3] {
 }
 
 fn intrepid(found: &ScenarioResults) -> [Claim; 3] {
-    let of = |who: &str| found.fourth.iter().find(|cell| cell.who == who);
+    let of = |who: &str| StrategyResults::of(&found.fourth, who);
     let against = |who: &str, than: &str| match (of(who), of(than)) {
         (Some(a), Some(b)) => (
             a.utilisation.value / b.utilisation.value - 1.0,

@@ -9,7 +9,7 @@ use scheduler::reservation::{
 use super::absent::{self, Absent};
 use super::{Real, Study};
 use simulator::availability::stream::RandomStream;
-use simulator::batch::{Backfill, BatchJob, conservative, filled, rounds};
+use simulator::batch::{Backfill, BatchJob, BatchOutcome, conservative, filled, rounds};
 use simulator::experiment::requests::{
     ADAPTIVE_POINTS, JobDraw, JobGroup, RequestRule, RunMean, TIME_POINTS, WidthLaw, each_run,
     learned,
@@ -51,6 +51,13 @@ pub(super) struct StrategyResults {
     pub(super) response: RunMean,
     /// The mean response time of large jobs, if there are others.
     pub(super) large: RunMean,
+}
+
+impl StrategyResults {
+    /// Looks up the results of one way among these.
+    pub(super) fn of<'a>(cells: &'a [StrategyResults], who: &str) -> Option<&'a StrategyResults> {
+        cells.iter().find(|cell| cell.who == who)
+    }
 }
 
 /// The results of all scenarios.
@@ -131,7 +138,7 @@ impl ScenarioResults {
             .first
             .iter()
             .find(|(l, w, _)| *l == law && *w == widths)?;
-        cells.iter().find(|cell| cell.who == who)
+        StrategyResults::of(cells, who)
     }
 }
 
@@ -157,7 +164,24 @@ fn table() -> Result<Vec<(&'static str, Sequence)>, BadLaw> {
 /// The measures of one run: utilisation, response, response of large jobs.
 type Measures = (f64, f64, f64);
 
-fn cell(who: &'static str, measured: &[Measures]) -> StrategyResults {
+fn measures(outcome: &BatchOutcome, jobs: &[BatchJob], processors: u32) -> Measures {
+    let response = outcome.response(jobs);
+    (outcome.utilisation(jobs, processors), response, response)
+}
+
+/// A way to ask, with its name.
+type NamedRequest = (&'static str, RequestRule);
+
+/// Measures each run with its jobs, whose requests are chosen in one way.
+fn cell(
+    study: &Study,
+    draw: &JobDraw<'_>,
+    (who, asking): NamedRequest,
+    measure: impl Fn(Vec<BatchJob>) -> Measures + Sync,
+) -> StrategyResults {
+    let measured = each_run(study.threads, study.runs, |run| {
+        measure(draw.jobs(asking, run))
+    });
     let mean = |of: fn(&Measures) -> f64| RunMean::of(measured.iter().map(of));
     StrategyResults {
         who,
@@ -167,35 +191,41 @@ fn cell(who: &'static str, measured: &[Measures]) -> StrategyResults {
     }
 }
 
-/// Runs each way of asking in rounds without backfilling.
-fn plain(
-    study: &Study,
-    kinds: &[JobGroup],
-    asks: &[(&'static str, RequestRule)],
-) -> Vec<StrategyResults> {
-    let draw = JobDraw {
+/// Returns the jobs of these kinds on the paper's machine, submitted together.
+fn together<'a>(study: &Study, kinds: &'a [JobGroup]) -> JobDraw<'a> {
+    JobDraw {
         kinds,
         processors: PROCESSORS,
         within: 0.0,
         seed: study.seed,
-    };
-    let one = |(who, asking): &(&'static str, RequestRule)| {
-        let measured = each_run(study.threads, study.runs, |run| {
-            let jobs = draw.jobs(*asking, run);
-            let outcome = rounds(&jobs, PROCESSORS, Backfill::Nothing);
-            let response = outcome.response(&jobs);
-            (outcome.utilisation(&jobs, PROCESSORS), response, response)
-        });
-        cell(who, &measured)
-    };
+    }
+}
+
+/// Runs one way of asking in rounds.
+fn in_rounds(
+    study: &Study,
+    draw: &JobDraw<'_>,
+    asking: NamedRequest,
+    backfill: Backfill,
+) -> StrategyResults {
+    cell(study, draw, asking, |jobs| {
+        let outcome = rounds(&jobs, draw.processors, backfill);
+        measures(&outcome, &jobs, draw.processors)
+    })
+}
+
+/// Runs each way of asking in rounds without backfilling.
+fn plain(study: &Study, kinds: &[JobGroup], asks: &[NamedRequest]) -> Vec<StrategyResults> {
+    let draw = together(study, kinds);
+    let one = |asking: &NamedRequest| in_rounds(study, &draw, *asking, Backfill::Nothing);
     asks.iter().map(one).collect()
 }
 
-const HPC: (&str, RequestRule) = ("HPC", RequestRule::Longest);
-const NEURO: (&str, RequestRule) = ("Neuroscience", RequestRule::Recent(10));
-const TOPT: (&str, RequestRule) = ("TOptimal", RequestRule::TimeOptimal);
+const HPC: NamedRequest = ("HPC", RequestRule::Longest);
+const NEURO: NamedRequest = ("Neuroscience", RequestRule::Recent(10));
+const TOPT: NamedRequest = ("TOptimal", RequestRule::TimeOptimal);
 /// Our way of asking: no law is known, only as many runs as Neuroscience considers.
-const OURS: (&str, RequestRule) = ("Learned", RequestRule::Learned(10));
+const OURS: NamedRequest = ("Learned", RequestRule::Learned(10));
 
 type First = Vec<(&'static str, &'static str, Vec<StrategyResults>)>;
 
@@ -218,16 +248,10 @@ type Histories = (Vec<(u32, StrategyResults)>, Vec<StrategyResults>);
 
 fn histories(study: &Study) -> Result<Histories, BadLaw> {
     let kinds = [JobGroup::new(law(LAWS[1].1)?, WidthLaw::Beta, 100)];
+    let draw = together(study, &kinds);
     let one = |runs| {
-        (
-            runs,
-            plain(
-                study,
-                &kinds,
-                &[("Neuroscience", RequestRule::Recent(runs))],
-            )
-            .swap_remove(0),
-        )
+        let asking = ("Neuroscience", RequestRule::Recent(runs));
+        (runs, in_rounds(study, &draw, asking, Backfill::Nothing))
     };
     Ok((
         HISTORIES.into_iter().map(one).collect(),
@@ -239,19 +263,8 @@ fn histories(study: &Study) -> Result<Histories, BadLaw> {
 type Strategy = (&'static str, RequestRule, Backfill);
 
 fn filling(study: &Study, draw: &JobDraw<'_>, ways: &[Strategy]) -> Vec<StrategyResults> {
-    let one = |(who, asking, backfill): &Strategy| {
-        let measured = each_run(study.threads, study.runs, |run| {
-            let jobs = draw.jobs(*asking, run);
-            let outcome = rounds(&jobs, draw.processors, *backfill);
-            let response = outcome.response(&jobs);
-            (
-                outcome.utilisation(&jobs, draw.processors),
-                response,
-                response,
-            )
-        });
-        cell(who, &measured)
-    };
+    let one =
+        |(who, asking, backfill): &Strategy| in_rounds(study, draw, (*who, *asking), *backfill);
     ways.iter().map(one).collect()
 }
 
@@ -289,13 +302,7 @@ fn second(study: &Study) -> Result<Vec<(u32, Vec<StrategyResults>)>, BadLaw> {
             JobGroup::new(large, WidthLaw::Beta, 200 - small),
             JobGroup::new(short, WidthLaw::Beta, small),
         ];
-        let draw = JobDraw {
-            kinds: &kinds,
-            processors: PROCESSORS,
-            within: 0.0,
-            seed: study.seed,
-        };
-        (*percent, filling(study, &draw, &ways))
+        (*percent, filling(study, &together(study, &kinds), &ways))
     };
     Ok(steps.iter().map(one).collect())
 }
@@ -305,42 +312,34 @@ fn third(study: &Study) -> Result<Vec<(f64, Vec<StrategyResults>)>, BadLaw> {
     // Small jobs have one processor and take a hundredth of a large one's time.
     let small = large.mean() / 100.0;
     let kinds = [JobGroup::new(large, WidthLaw::Beta, 100)];
-    let draw = JobDraw {
-        kinds: &kinds,
-        processors: PROCESSORS,
-        within: 0.0,
-        seed: study.seed,
-    };
+    let draw = together(study, &kinds);
 
     let one = |tenths: u32| {
         let zeta = f64::from(tenths) / 10.0;
         let rate = zeta * f64::from(PROCESSORS);
-        let of = |(who, asking): (&'static str, RequestRule)| {
-            let measured = each_run(study.threads, study.runs, |run| {
-                let jobs = draw.jobs(asking, run);
-                let outcome = rounds(&jobs, PROCESSORS, Backfill::Nothing);
-                let stream = filled(&outcome, PROCESSORS, rate);
-                let work: f64 = jobs
-                    .iter()
-                    .map(|job| f64::from(job.processors) * job.run)
-                    .sum();
-                let large = outcome.response(&jobs);
-                let many = stream.work / small;
+        let measure = |jobs: Vec<BatchJob>| {
+            let outcome = rounds(&jobs, PROCESSORS, Backfill::Nothing);
+            let stream = filled(&outcome, PROCESSORS, rate);
+            let work: f64 = jobs
+                .iter()
+                .map(|job| f64::from(job.processors) * job.run)
+                .sum();
+            let large = outcome.response(&jobs);
+            let many = stream.work / small;
 
-                let few = jobs.len() as f64;
-                let all = (large * few + (stream.wait + small) * many) / (few + many);
-                (
-                    (work + stream.work) / (f64::from(PROCESSORS) * stream.end),
-                    all,
-                    large,
-                )
-            });
-            cell(who, &measured)
+            let few = jobs.len() as f64;
+            let all = (large * few + (stream.wait + small) * many) / (few + many);
+            (
+                (work + stream.work) / (f64::from(PROCESSORS) * stream.end),
+                all,
+                large,
+            )
         };
+
+        let ways = [HPC, TOPT, ("ATOptimal", RequestRule::Adaptive(zeta))];
         (
             zeta,
-            [HPC, TOPT, ("ATOptimal", RequestRule::Adaptive(zeta))]
-                .map(of)
+            ways.map(|asking| cell(study, &draw, asking, measure))
                 .to_vec(),
         )
     };
@@ -369,10 +368,8 @@ fn applications() -> Result<[JobGroup; 3], BadLaw> {
 fn fourth(study: &Study) -> Result<[Vec<StrategyResults>; 3], BadLaw> {
     let kinds = applications()?;
     let draw = JobDraw {
-        kinds: &kinds,
         processors: INTREPID,
-        within: 0.0,
-        seed: study.seed,
+        ..together(study, &kinds)
     };
     let spread = JobDraw {
         within: WEEKS_H,
@@ -390,8 +387,9 @@ fn fourth(study: &Study) -> Result<[Vec<StrategyResults>; 3], BadLaw> {
         ("ATOptimal, speculative", adaptive, Backfill::Speculative),
     ];
 
-    let moved = |(who, asking): (&'static str, RequestRule)| moving_up(study, &draw, who, asking);
-    let moved = [HPC, ("ATOptimal", adaptive)].map(moved).to_vec();
+    let moved = [HPC, ("ATOptimal", adaptive)]
+        .map(|asking| moving_up(study, &draw, asking))
+        .to_vec();
     Ok([
         filling(study, &draw, &ways),
         filling(study, &spread, &ways),
@@ -401,14 +399,8 @@ fn fourth(study: &Study) -> Result<[Vec<StrategyResults>; 3], BadLaw> {
 
 /// Runs one way of asking with conservative backfilling, the largest requests first: all requests
 /// move up when a job ends early.
-fn moving_up(
-    study: &Study,
-    draw: &JobDraw<'_>,
-    who: &'static str,
-    asking: RequestRule,
-) -> StrategyResults {
-    let measured = each_run(study.threads, study.runs, |run| {
-        let mut jobs = draw.jobs(asking, run);
+fn moving_up(study: &Study, draw: &JobDraw<'_>, asking: NamedRequest) -> StrategyResults {
+    cell(study, draw, asking, |mut jobs| {
         let size = |job: &BatchJob| f64::from(job.processors) * job.limit(0);
         jobs.sort_by(|a, b| {
             a.submit
@@ -417,29 +409,18 @@ fn moving_up(
         });
 
         let outcome = conservative(&jobs, draw.processors);
-        let response = outcome.response(&jobs);
-        (
-            outcome.utilisation(&jobs, draw.processors),
-            response,
-            response,
-        )
-    });
-    cell(who, &measured)
+        measures(&outcome, &jobs, draw.processors)
+    })
 }
 
 fn moving(study: &Study) -> Result<Vec<(&'static str, Vec<StrategyResults>)>, BadLaw> {
     let one = |(name, text): (&'static str, &str)| {
         let kinds = [JobGroup::new(law(text)?, WidthLaw::Beta, 100)];
-        let draw = JobDraw {
-            kinds: &kinds,
-            processors: PROCESSORS,
-            within: 0.0,
-            seed: study.seed,
-        };
+        let draw = together(study, &kinds);
         Ok((
             name,
             [HPC, TOPT]
-                .map(|(who, asking)| moving_up(study, &draw, who, asking))
+                .map(|asking| moving_up(study, &draw, asking))
                 .to_vec(),
         ))
     };

@@ -263,15 +263,11 @@ fn pays(out: &mut String, found: &ScenarioResults) {
     ]);
 
     for (law, cells) in &found.moving {
-        let reserved = |who| {
-            found
-                .cell(law, "Beta", who)
-                .map_or_else(String::new, |cell| share(cell.utilisation))
-        };
-        let moved = |who| {
-            let cell = cells.iter().find(|cell| cell.who == who);
+        let used = |cell: Option<&StrategyResults>| {
             cell.map_or_else(String::new, |cell| share(cell.utilisation))
         };
+        let reserved = |who| used(found.cell(law, "Beta", who));
+        let moved = |who| used(StrategyResults::of(cells, who));
         out.row([
             (*law).to_owned(),
             reserved("HPC"),
