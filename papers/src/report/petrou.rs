@@ -10,7 +10,7 @@ mod text;
 use common::Time;
 
 use super::{Brief, File};
-use points::{BilledScheduler, CONTENDERS, Factors, Measurements, Slice, WITH_OURS};
+use points::{BilledScheduler, CONTENDERS, Factors, Measurements, PAIRS, Slice, WITH_OURS};
 pub use points::{Measured, grid};
 use simulator::experiment::in_parallel;
 use simulator::users::{Random, StudyPoint};
@@ -93,22 +93,37 @@ fn seed(study: &Study, what: u64, number: u64) -> u64 {
     study.seed.wrapping_mul(1_000_003) ^ what << 48 ^ number
 }
 
-/// Runs everything that the report needs.
-fn results(study: &Study, say: &mut dyn FnMut(&str)) -> Measurements {
-    let points: Vec<(u64, StudyPoint)> = (0..)
-        .zip(grid())
-        .skip(study.stride / 2)
-        .step_by(study.stride)
-        .collect();
-    say("the grid");
-
+/// Runs users of every `stride`-th of these points under each contender, as the experiment `what`,
+/// and returns the runs of each such point.
+fn every(
+    study: &Study,
+    what: u64,
+    points: Vec<StudyPoint>,
+    stride: usize,
+    contenders: &[BilledScheduler],
+) -> Vec<(StudyPoint, Vec<Measured>)> {
+    let points: Vec<(u64, StudyPoint)> =
+        (0..).zip(points).skip(stride / 2).step_by(stride).collect();
     let runs: Vec<(u64, StudyPoint, BilledScheduler)> = points
         .iter()
-        .flat_map(|(at, point)| CONTENDERS.map(|contender| (*at, *point, contender)))
+        .flat_map(|(at, point)| contenders.iter().map(|contender| (*at, *point, *contender)))
         .collect();
+
     let measured = in_parallel(study.threads, &runs, |(at, point, contender)| {
-        simulate(seed(study, 1, *at), *point, *contender, 1, study.days)
+        simulate(seed(study, what, *at), *point, *contender, 1, study.days)
     });
+    let measured = measured.chunks(contenders.len()).map(<[_]>::to_vec);
+    points
+        .into_iter()
+        .map(|(_, point)| point)
+        .zip(measured)
+        .collect()
+}
+
+/// Runs everything that the report needs.
+fn results(study: &Study, say: &mut dyn FnMut(&str)) -> Measurements {
+    say("the grid");
+    let points = every(study, 1, grid(), study.stride, &CONTENDERS);
     say("one parameter at a time");
 
     let slices = Slice::all(study.value_stride);
@@ -136,29 +151,11 @@ fn results(study: &Study, say: &mut dyn FnMut(&str)) -> Measurements {
 
     say("ours around Table 3");
     let stride = study.stride.min(FEWEST);
-    let around: Vec<(u64, StudyPoint)> = (0..)
-        .zip(points::around())
-        .skip(stride / 2)
-        .step_by(stride)
-        .collect();
-    let pairs: Vec<(u64, StudyPoint, BilledScheduler)> = around
-        .iter()
-        .flat_map(|(at, point)| points::PAIRS.map(|contender| (*at, *point, contender)))
-        .collect();
-    let pairs = in_parallel(study.threads, &pairs, |(at, point, contender)| {
-        simulate(seed(study, 3, *at), *point, *contender, 1, study.days)
-    });
-    let points = points
-        .into_iter()
-        .map(|(_, point)| point)
-        .zip(measured.chunks(CONTENDERS.len()).map(<[_]>::to_vec));
+    let around = every(study, 3, points::around(), stride, &PAIRS);
     let mut found = Measurements {
-        points: points.collect(),
+        points,
         slices,
-        around: pairs
-            .chunks(points::PAIRS.len())
-            .map(<[_]>::to_vec)
-            .collect(),
+        around: around.into_iter().map(|(_, runs)| runs).collect(),
         again: Vec::new(),
     };
 

@@ -414,20 +414,15 @@ impl Measurements {
             "users,change_max,tasks_max,service_s,think_s,policy,finished,vresp_s,vslow,load,scaled_billed,\
              scaled_billed_waited\n",
         );
-        for (
-            StudyPoint {
-                users,
-                change_max,
-                tasks_max,
-                service_s,
-                think_s,
-            },
-            runs,
-        ) in &self.points
-        {
+        for (point, runs) in &self.points {
             for (contender, run) in CONTENDERS.iter().zip(runs) {
                 let place = format!(
-                    "{users},{change_max},{tasks_max},{service_s},{think_s},{}",
+                    "{},{},{},{},{},{}",
+                    point.users,
+                    point.change_max,
+                    point.tasks_max,
+                    point.service_s,
+                    point.think_s,
                     contender.policy()
                 );
                 let measured = [
