@@ -35,6 +35,29 @@ impl Brief {
     }
 }
 
+/// A mean over runs, with its standard deviation: 0 for a single one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Spread {
+    mean: f64,
+    sd: f64,
+}
+
+impl Spread {
+    fn of(values: impl IntoIterator<Item = f64>) -> Self {
+        let values: Vec<f64> = values.into_iter().collect();
+        let n = values.len().max(1) as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let squares = values
+            .iter()
+            .map(|value| (value - mean).powi(2))
+            .sum::<f64>();
+        Spread {
+            mean,
+            sd: (squares / (n - 1.0).max(1.0)).sqrt(),
+        }
+    }
+}
+
 /// A file of a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {

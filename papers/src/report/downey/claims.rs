@@ -1,8 +1,9 @@
 //! The paper's numbers, those of an independent simulation of the same model, and ours. Verdicts
 //! are computed from the numbers, not typed.
 
-use super::found::{DrawResults, Spread};
+use super::found::DrawResults;
 use super::trial::SELF_FITTED;
+use crate::report::Spread;
 
 /// A number of the paper beside ours.
 pub(super) struct PaperNumber {

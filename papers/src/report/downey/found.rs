@@ -8,35 +8,10 @@ use super::Study;
 use super::trial::{
     ASKED, Baseline, FOLLOWED, NamedRule, SeenJobs, System, baseline, system, workload,
 };
+use crate::report::Spread;
 use simulator::batch::{ForetoldLog, HoldOut};
 use simulator::experiment::in_parallel;
 use simulator::figure::number;
-
-/// A number with its spread over the draws.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Spread {
-    pub(super) mean: f64,
-    /// The standard deviation over draws; 0 for a single one.
-    pub(super) sd: f64,
-}
-
-impl Spread {
-    fn of(values: impl Iterator<Item = f64>) -> Self {
-        let values: Vec<f64> = values.collect();
-        let count = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / count;
-        let below = (count - 1.0).max(1.0);
-        Spread {
-            mean,
-            sd: (values
-                .iter()
-                .map(|value| (value - mean).powi(2))
-                .sum::<f64>()
-                / below)
-                .sqrt(),
-        }
-    }
-}
 
 /// A row of Table 1.
 #[derive(Debug, Clone, PartialEq)]
@@ -211,7 +186,7 @@ impl DrawResults {
 fn asked(at: usize, baselines: &[Baseline]) -> Table1Row {
     let over = |of: &dyn Fn(&[f64], f64) -> f64| {
         Spread::of(baselines.iter().map(|one| {
-            let mut savings_s = one.what_ifs[at].savings_s.clone();
+            let mut savings_s = one.savings_s[at].clone();
             savings_s.sort_by(f64::total_cmp);
             of(&savings_s, one.seen.jobs.len() as f64)
         }))
@@ -291,8 +266,8 @@ mod tests {
 
     #[test]
     fn a_spread_is_a_mean_and_a_deviation() {
-        let found = Spread::of([1.0, 2.0, 3.0].into_iter());
+        let found = Spread::of([1.0, 2.0, 3.0]);
         assert_eq!((found.mean, found.sd), (2.0, 1.0));
-        assert_eq!(Spread::of([4.0].into_iter()).sd, 0.0);
+        assert_eq!(Spread::of([4.0]).sd, 0.0);
     }
 }

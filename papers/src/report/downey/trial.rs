@@ -130,13 +130,6 @@ pub(super) struct System {
     pub(super) line: (f64, f64),
 }
 
-/// The effect of one rule on single jobs while all others follow AVG.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct WhatIf {
-    /// The saving of each job that would hold out, in seconds.
-    pub(super) savings_s: Vec<f64>,
-}
-
 /// The jobs of a draw as they ran, for figures.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct SeenJobs {
@@ -151,21 +144,22 @@ pub(super) struct SeenJobs {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Baseline {
     pub(super) seen: SeenJobs,
-    /// The results of the rules in [`ASKED`], in the same order.
-    pub(super) what_ifs: Vec<WhatIf>,
+    /// The saving of each single job that would hold out while all others follow AVG, in seconds, by
+    /// the rules in [`ASKED`], in the same order.
+    pub(super) savings_s: Vec<Vec<f64>>,
 }
 
 /// Runs AVG, and asks the other rules what they would do for single jobs under it.
 pub(super) fn baseline(days: &[Vec<Arrival>]) -> Baseline {
     let law = UniformLog::PATIENT;
     let mut found = Baseline {
-        what_ifs: vec![WhatIf::default(); ASKED.len()],
+        savings_s: vec![Vec::new(); ASKED.len()],
         ..Baseline::default()
     };
     let none = Bias::default();
 
     for arrivals in days {
-        let what_ifs = &mut found.what_ifs;
+        let savings_s = &mut found.savings_s;
         let mut deciding = |world: &Elastic<'_>| {
             let Some((job, now_s)) = world.head() else {
                 return;
@@ -176,12 +170,10 @@ pub(super) fn baseline(days: &[Vec<Arrival>]) -> Baseline {
             }
 
             let docile_s = job.run_s(world.free());
-            for (contender, what_if) in ASKED.iter().zip(what_ifs.iter_mut()) {
+            for (contender, savings_s) in ASKED.iter().zip(savings_s.iter_mut()) {
                 let stay = world.what_if(&contender.ruled(&law), &none);
                 let held = stay.filter(|stay| stay.from_s > now_s);
-                what_if
-                    .savings_s
-                    .extend(held.map(|stay| docile_s - (stay.to_s - now_s)));
+                savings_s.extend(held.map(|stay| docile_s - (stay.to_s - now_s)));
             }
         };
 
@@ -293,18 +285,11 @@ mod tests {
     #[test]
     fn no_job_with_perfect_knowledge_loses_by_waiting() {
         let found = baseline(&workload(4, 6));
-        assert!(
-            found.what_ifs[0].savings_s.len() > 50
-                && found.what_ifs[0].savings_s.iter().all(|s| *s > 0.0)
-        );
+        assert!(found.savings_s[0].len() > 50 && found.savings_s[0].iter().all(|s| *s > 0.0));
 
         // Patience often does not pay.
-        let lost = found.what_ifs[3]
-            .savings_s
-            .iter()
-            .filter(|s| **s < 0.0)
-            .count();
-        assert!(lost * 2 > found.what_ifs[3].savings_s.len());
+        let lost = found.savings_s[3].iter().filter(|s| **s < 0.0).count();
+        assert!(lost * 2 > found.savings_s[3].len());
         assert!(found.seen.spoiled * 2 > found.seen.jobs.len());
     }
 }

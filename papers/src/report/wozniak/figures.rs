@@ -2,11 +2,12 @@
 //! `report::svg`.
 
 use super::devices::Device;
-use super::table::{Cell, TestMean, TrialTable, UserGroup};
+use super::table::{Cell, TrialTable, UserGroup};
 use super::trial::{Pressure, Trial};
 use super::{
     CORRECTED, GRACES, HARD, HOSTS, MIDDLE, NEEDED, NONE, OURS, OURS_POLICED, PROBABILISTIC, grace,
 };
+use crate::report::Spread;
 use simulator::figure::{Bar, Body, Figure, Points};
 
 fn lines(number: u32, title: &str, lines: Vec<(String, Points)>) -> Figure {
@@ -23,7 +24,7 @@ fn lines(number: u32, title: &str, lines: Vec<(String, Points)>) -> Figure {
 fn over<'a>(
     table: &'a TrialTable,
     find: impl Fn(f64) -> Option<&'a Cell>,
-    of: impl Fn(&Cell) -> TestMean,
+    of: impl Fn(&Cell) -> Spread,
 ) -> Points {
     let point = |qoe: &f64| {
         let found = of(find(*qoe)?);

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::devices::Device;
 use super::trial::{Counts, Pressure, Trial, Users};
+use crate::report::Spread;
 use simulator::figure::{field, number};
 
 /// A trial with the counts of each test.
@@ -12,13 +13,6 @@ pub(super) struct Cell {
     pub(super) trial: Trial,
     /// The counts of groups A and B, by test.
     pub(super) runs: Vec<[Counts; 2]>,
-}
-
-/// A mean over tests, with its standard deviation.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct TestMean {
-    pub(super) mean: f64,
-    pub(super) sd: f64,
 }
 
 /// The cells of all trials.
@@ -43,21 +37,15 @@ impl Cell {
     }
 
     /// The mean of `of` for one group, over the tests.
-    pub(super) fn mean(&self, group: UserGroup, of: impl Fn(&Counts) -> f64) -> TestMean {
-        mean(
-            &self
-                .runs
-                .iter()
-                .map(|run| of(&run[group as usize]))
-                .collect::<Vec<_>>(),
-        )
+    pub(super) fn mean(&self, group: UserGroup, of: impl Fn(&Counts) -> f64) -> Spread {
+        Spread::of(self.runs.iter().map(|run| of(&run[group as usize])))
     }
 
-    pub(super) fn acceptance(&self, group: UserGroup) -> TestMean {
+    pub(super) fn acceptance(&self, group: UserGroup) -> Spread {
         self.mean(group, Counts::acceptance)
     }
 
-    pub(super) fn guarantee(&self, group: UserGroup) -> TestMean {
+    pub(super) fn guarantee(&self, group: UserGroup) -> Spread {
         self.mean(group, Counts::guarantee)
     }
 
@@ -91,19 +79,6 @@ impl Cell {
                 .sum()
         };
         super::trial::part(sum(&of), sum(&all))
-    }
-}
-
-fn mean(values: &[f64]) -> TestMean {
-    let n = values.len().max(1) as f64;
-    let mean = values.iter().sum::<f64>() / n;
-    let squares = values
-        .iter()
-        .map(|value| (value - mean).powi(2))
-        .sum::<f64>();
-    TestMean {
-        mean,
-        sd: (squares / (n - 1.0).max(1.0)).sqrt(),
     }
 }
 

@@ -88,8 +88,6 @@ pub struct Counts {
     pub single: usize,
     /// The number of bags with a task whose estimate alone exceeds the deadline.
     pub hopeless: usize,
-    /// The sum of the promised probabilities over accepted bags.
-    pub promised: f64,
 }
 
 impl Counts {
@@ -117,7 +115,6 @@ impl Counts {
 
         self.accepted += 1;
         self.kept += usize::from(fate.kept);
-        self.promised += fate.offer.map_or(0.0, |offer| offer.probability);
         self.tasks += asked.tasks.len();
         self.asked_s += asked
             .tasks
@@ -147,16 +144,13 @@ pub(super) fn part(of: usize, all: usize) -> f64 {
 impl Trial {
     /// A trial as in the paper: one group of users under the usual pressure.
     pub fn usual(device: Device, hosts: usize, qoe: f64, policy: &str) -> Self {
-        let policy = policy.to_owned();
-        let users = Users::Fair;
-        let pressure = Pressure::Usual;
         Trial {
             device,
             hosts,
             qoe,
-            policy,
-            users,
-            pressure,
+            policy: policy.to_owned(),
+            users: Users::Fair,
+            pressure: Pressure::Usual,
         }
     }
 
