@@ -24,6 +24,6 @@ mod sets;
 mod world;
 
 pub use form::{BadScenario, Scenario, read};
-pub use replay::{ReplayAnswer, answer};
+pub use replay::answer;
 pub use sets::Sets;
 pub use world::{OnGrid, ScenarioJob};

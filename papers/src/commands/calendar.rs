@@ -44,27 +44,25 @@ pub(super) fn kill(out: &OutputForm, args: &KillArgs) -> Result<Exit, Failure> {
     }
 
     let chance = |rule: Rule| rule.chance(est, elapsed);
-    let hard = chance(Rule::Hard) == 1.0;
-    let graced = chance(Rule::Grace(grace)) == 1.0;
-    let prob = chance(Rule::Probabilistic);
-    let document = KillAnswer {
+    let answer = KillAnswer {
         est,
         elapsed,
-        hard,
-        grace: graced,
+        hard: chance(Rule::Hard) == 1.0,
+        grace: chance(Rule::Grace(grace)) == 1.0,
         grace_part: grace,
-        prob,
+        prob: chance(Rule::Probabilistic),
     };
 
     let word = |killed: bool| if killed { "killed" } else { "goes on" };
     let text = || {
         format!(
-            "hard: {}\ngrace {grace}: {}\nprobabilistic: killed with {prob:.4}\n",
-            word(hard),
-            word(graced)
+            "hard: {}\ngrace {grace}: {}\nprobabilistic: killed with {:.4}\n",
+            word(answer.hard),
+            word(answer.grace),
+            answer.prob
         )
     };
-    out.show(&document, text, || vec![prob.to_string()])?;
+    out.show(&answer, text, || vec![answer.prob.to_string()])?;
 
     Ok(Exit::Well)
 }
@@ -97,10 +95,7 @@ pub(super) fn calendar(out: &OutputForm, path: &Path) -> Result<Exit, Failure> {
         );
     }
 
-    let mut answers: Vec<Value> = found
-        .iter()
-        .map(|(_, scenario)| answer(scenario).0)
-        .collect();
+    let mut answers: Vec<Value> = found.iter().map(|(_, scenario)| answer(scenario)).collect();
     for answer in &mut answers {
         if let Value::Object(fields) = answer {
             fields.retain(|field, _| TOLD.contains(&field.as_str()));

@@ -5,17 +5,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use cli::terminal::{Exit, Failure, OutputForm};
-use papers::scenario::{ReplayAnswer, answer, read};
-use serde::Serialize;
+use papers::scenario::{answer, read};
 use serde_json::Value;
 
-/// The answers for a file of several scenarios, by kind; a single scenario is answered with its own
+/// Replays the scenarios of a file. Several are answered by kind, and a single one with its own
 /// fields.
-#[derive(Serialize)]
-#[serde(transparent)]
-struct ScenarioAnswers(BTreeMap<&'static str, Vec<ReplayAnswer>>);
-
-/// Replays the scenarios of a file.
 pub(super) fn run(out: &OutputForm, path: &Path) -> Result<Exit, Failure> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         Failure::unreadable(
@@ -33,7 +27,7 @@ pub(super) fn run(out: &OutputForm, path: &Path) -> Result<Exit, Failure> {
         .collect();
     let text = answers
         .iter()
-        .map(|(_, answer)| words(&answer.0))
+        .map(|(_, answer)| words(answer))
         .collect::<Vec<_>>()
         .join("\n");
     let lines = || text.lines().map(str::to_owned).collect();
@@ -43,12 +37,12 @@ pub(super) fn run(out: &OutputForm, path: &Path) -> Result<Exit, Failure> {
         return Ok(Exit::Well);
     }
 
-    let mut by_kind: BTreeMap<&'static str, Vec<ReplayAnswer>> = BTreeMap::new();
+    let mut by_kind: BTreeMap<&'static str, Vec<Value>> = BTreeMap::new();
     for (kind, answer) in answers {
         by_kind.entry(kind).or_default().push(answer);
     }
 
-    out.show(&ScenarioAnswers(by_kind), || text.clone(), lines)?;
+    out.show(&by_kind, || text.clone(), lines)?;
     Ok(Exit::Well)
 }
 

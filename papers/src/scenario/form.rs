@@ -263,53 +263,48 @@ fn entry(kind: &'static str, number: usize, value: &Value) -> Result<Scenario, B
 /// The longest time that a scenario may have, in seconds.
 const LONGEST_S: f64 = 1e9;
 
+pub(super) fn check_time(name: &str, value: f64) -> Result<(), String> {
+    (0.0..=LONGEST_S)
+        .contains(&value)
+        .then_some(())
+        .ok_or_else(|| format!("{name} must be seconds between 0 and {LONGEST_S:e}, not {value}"))
+}
+
 impl Scenario {
     fn check(&self) -> Result<(), String> {
-        let time = |name: &str, value: f64| {
-            let fine = (0.0..=LONGEST_S).contains(&value);
-            if fine {
-                Ok(())
-            } else {
-                Err(format!(
-                    "{name} must be seconds between 0 and {LONGEST_S:e}, not {value}"
-                ))
-            }
-        };
         match self {
             Scenario::Kill(Kill { est, elapsed }) => {
-                time("est", *est)?;
-                time("elapsed", *elapsed)
+                check_time("est", *est)?;
+                check_time("elapsed", *elapsed)
             }
             Scenario::Interval(EstimateInterval { c, qoe }) => {
-                time("c", *c)?;
-                let fine = (0.0..1.0).contains(qoe);
-                if fine {
-                    Ok(())
-                } else {
-                    Err(format!("qoe must be at least 0 and less than 1, not {qoe}"))
-                }
+                check_time("c", *c)?;
+                (0.0..1.0)
+                    .contains(qoe)
+                    .then_some(())
+                    .ok_or_else(|| format!("qoe must be at least 0 and less than 1, not {qoe}"))
             }
-            Scenario::Calendar(calendar) => calendar.check(time),
-            Scenario::Bags(bags) => bags.check(time),
-            Scenario::Sets(sets) => sets.check(time),
-            Scenario::Grid(grid) => grid.check(time),
+            Scenario::Calendar(calendar) => calendar.check(),
+            Scenario::Bags(bags) => bags.check(),
+            Scenario::Sets(sets) => sets.check(),
+            Scenario::Grid(grid) => grid.check(),
         }
     }
 }
 
 impl CalendarEntry {
-    fn check(&self, time: impl Fn(&str, f64) -> Result<(), String>) -> Result<(), String> {
-        time("now", self.now)?;
+    fn check(&self) -> Result<(), String> {
+        check_time("now", self.now)?;
         self.deadline
-            .map_or(Ok(()), |deadline| time("deadline", deadline))?;
+            .map_or(Ok(()), |deadline| check_time("deadline", deadline))?;
         self.waiting_est
             .iter()
             .chain(&self.new_est)
-            .try_for_each(|estimate| time("an estimate", *estimate))?;
+            .try_for_each(|estimate| check_time("an estimate", *estimate))?;
 
         for (start, estimate) in &self.running_start_est {
-            time("a start", *start)?;
-            time("an estimate", *estimate)?;
+            check_time("a start", *start)?;
+            check_time("an estimate", *estimate)?;
             if *start > self.now {
                 return Err(format!(
                     "what runs cannot have started after now, at {start}"
@@ -343,13 +338,13 @@ impl ScenarioHosts {
 }
 
 impl Bags {
-    fn check(&self, time: impl Fn(&str, f64) -> Result<(), String>) -> Result<(), String> {
+    fn check(&self) -> Result<(), String> {
         self.hosts.check()?;
         let mut before = 0.0;
         for bag in &self.bags {
-            time("at", bag.at)?;
+            check_time("at", bag.at)?;
             bag.deadline
-                .map_or(Ok(()), |deadline| time("deadline", deadline))?;
+                .map_or(Ok(()), |deadline| check_time("deadline", deadline))?;
             if bag.at < before {
                 return Err(format!(
                     "bags must be in the order of their times, and {} comes after {before}",
@@ -362,8 +357,8 @@ impl Bags {
                 return Err("a bag has no tasks".to_owned());
             }
             for (estimate, takes) in &bag.tasks {
-                time("an estimate", *estimate)?;
-                time("a run time", *takes)?;
+                check_time("an estimate", *estimate)?;
+                check_time("a run time", *takes)?;
             }
         }
 
@@ -375,14 +370,10 @@ impl Bags {
 const MOST_HOSTS: usize = 100_000;
 
 fn check_hosts(hosts: usize) -> Result<(), String> {
-    let fine = (1..=MOST_HOSTS).contains(&hosts);
-    if fine {
-        Ok(())
-    } else {
-        Err(format!(
-            "there must be 1 to {MOST_HOSTS} hosts, not {hosts}"
-        ))
-    }
+    (1..=MOST_HOSTS)
+        .contains(&hosts)
+        .then_some(())
+        .ok_or_else(|| format!("there must be 1 to {MOST_HOSTS} hosts, not {hosts}"))
 }
 
 /// Looks up a policy, and refuses one that ends attempts at limits which it learns: workers heed
@@ -403,13 +394,12 @@ pub(super) fn policy(name: &str) -> Result<Policy, String> {
 fn check_policy(name: Option<&str>) -> Result<(), String> {
     let Some(name) = name else { return Ok(()) };
     let policy = policy(name)?;
-    let promises = matches!(policy.admission, scheduler::policy::Admission::Calendar(_));
-    if promises {
-        Ok(())
-    } else {
-        Err(format!(
-            "the policy {} promises no deadlines; PROMISE does",
-            policy.name
-        ))
-    }
+    matches!(policy.admission, scheduler::policy::Admission::Calendar(_))
+        .then_some(())
+        .ok_or_else(|| {
+            format!(
+                "the policy {} promises no deadlines; PROMISE does",
+                policy.name
+            )
+        })
 }

@@ -1,24 +1,18 @@
-//! Runs scenarios and computes their answers ([`ReplayAnswer`]).
+//! Runs scenarios and computes their answers ([`answer`]).
 
 use common::{Span, Speed, Time};
 use scheduler::effect::Refused;
 use scheduler::estimates::Estimator;
 use scheduler::policy::Admission;
 use scheduler::policy::policing::Rule;
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::form::{Bags, CalendarEntry, Kill, Scenario, ScenarioHosts};
 use crate::report::wozniak::devices::estimate_interval;
+use crate::report::wozniak::trial::part;
 use simulator::bags::{
     BagEvent, BagEventKind, BagResults, BagTask, SubmittedBag, WantedResults, run,
 };
-
-/// The answer to a scenario: the fields of the vectors, and for scenarios over time `trace` and
-/// `metrics`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(transparent)]
-pub struct ReplayAnswer(pub Value);
 
 /// A deadline so late that it never matters, in any unit.
 const LATER: Span = Span(u64::MAX / 4);
@@ -82,9 +76,10 @@ impl TimeUnit {
     }
 }
 
-/// Runs a scenario and returns its answer.
-pub fn answer(scenario: &Scenario) -> ReplayAnswer {
-    ReplayAnswer(match scenario {
+/// Runs a scenario and returns its answer: the fields of the vectors, and for scenarios over time
+/// `trace` and `metrics`.
+pub fn answer(scenario: &Scenario) -> Value {
+    match scenario {
         Scenario::Kill(kill) => kills(*kill),
         Scenario::Interval(interval) => {
             let (lo, hi, most) = estimate_interval(interval.c, interval.qoe);
@@ -94,7 +89,7 @@ pub fn answer(scenario: &Scenario) -> ReplayAnswer {
         Scenario::Bags(bags) => bags_answer(bags),
         Scenario::Sets(sets) => sets.answer(),
         Scenario::Grid(grid) => grid.answer(),
-    })
+    }
 }
 
 fn kills(Kill { est, elapsed }: Kill) -> Value {
@@ -115,19 +110,19 @@ fn calendar_answer(calendar: &CalendarEntry) -> Value {
         .policy
         .clone()
         .unwrap_or_else(|| "CALENDAR".to_owned());
-    let bag = |at: Time, deadline: Span, tasks: Vec<BagTask>| {
-        let estimator = Estimator::default();
-        let policy = policy.clone();
-        SubmittedBag {
-            at,
-            estimator,
-            policy,
-            deadline: Some(deadline),
-            tasks,
-        }
+    let bag = |at: Time, deadline: Span, tasks: Vec<BagTask>| SubmittedBag {
+        at,
+        estimator: Estimator::default(),
+        policy: policy.clone(),
+        deadline: Some(deadline),
+        tasks,
     };
 
     let clock = TimeUnit::of(calendar, &policy);
+    let tasks = |estimates_s: &[f64]| {
+        let each = estimates_s.iter();
+        each.map(|estimate_s| clock.as_said(*estimate_s)).collect()
+    };
     let now = clock.time(calendar.now);
     let mut running = calendar.running_start_est.clone();
     running.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -141,30 +136,14 @@ fn calendar_answer(calendar: &CalendarEntry) -> Value {
     }
 
     if !calendar.waiting_est.is_empty() {
-        asked.push(bag(
-            now,
-            LATER,
-            calendar
-                .waiting_est
-                .iter()
-                .map(|estimate_s| clock.as_said(*estimate_s))
-                .collect(),
-        ));
+        asked.push(bag(now, LATER, tasks(&calendar.waiting_est)));
     }
 
     let number = asked.len();
     let deadline = calendar
         .deadline
         .map_or(LATER, |deadline_s| clock.span(deadline_s));
-    asked.push(bag(
-        now,
-        deadline,
-        calendar
-            .new_est
-            .iter()
-            .map(|estimate_s| clock.as_said(*estimate_s))
-            .collect(),
-    ));
+    asked.push(bag(now, deadline, tasks(&calendar.new_est)));
 
     let speeds = vec![Speed::REFERENCE; calendar.hosts as usize];
     let told = run(
@@ -184,16 +163,14 @@ fn calendar_answer(calendar: &CalendarEntry) -> Value {
         .map(|planned| planned.finish)
         .max()
         .unwrap_or(now);
-    let mut answer = json!({
+    json!({
         "starts": plan.iter().map(|planned| clock.secs(planned.start)).collect::<Vec<_>>(),
         "finishes": plan.iter().map(|planned| clock.secs(planned.finish)).collect::<Vec<_>>(),
         "earliest_feasible_deadline": clock.secs(last),
         "accepted": told.fates[number].accepted,
         "trace": trace(&told.moments, clock),
-    });
-    answer["metrics"] = metrics(&asked[number..], &told, number, clock);
-
-    answer
+        "metrics": metrics(&asked[number..], &told, number, clock),
+    })
 }
 
 fn bags_answer(bags: &Bags) -> Value {
@@ -246,14 +223,6 @@ fn metrics(asked: &[SubmittedBag], told: &BagResults, from: usize, clock: TimeUn
         |of: fn(&simulator::bags::BagFate) -> bool| fates.iter().filter(|fate| of(fate)).count();
     let accepted = count(|fate| fate.accepted);
     let kept = count(|fate| fate.accepted && fate.kept);
-    let ratio = |of: usize, all: usize| {
-        if all == 0 {
-            0.0
-        } else {
-            of as f64 / all as f64
-        }
-    };
-
     let deadline = |asked: &SubmittedBag| {
         asked
             .deadline
@@ -283,8 +252,8 @@ fn metrics(asked: &[SubmittedBag], told: &BagResults, from: usize, clock: TimeUn
         "submitted": fates.len(),
         "accepted": accepted,
         "kept": kept,
-        "acceptance_ratio": ratio(accepted, fates.len()),
-        "guarantee_ratio": ratio(kept, accepted),
+        "acceptance_ratio": part(accepted, fates.len()),
+        "guarantee_ratio": part(kept, accepted),
         "killed": fates.iter().map(|fate| fate.killed.len()).sum::<usize>(),
         "bags": each.collect::<Vec<_>>(),
     })

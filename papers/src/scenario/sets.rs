@@ -9,7 +9,7 @@ use scheduler::policy::ordering::Disclosed;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::form::policy;
+use super::form::{check_time, policy};
 use simulator::users::{Audience, Script, Servers, TaskEvent, TaskFate, Which, run};
 
 /// An entry of `scenarios`. Times are in seconds.
@@ -68,10 +68,7 @@ impl Sets {
         }
     }
 
-    pub(super) fn check(
-        &self,
-        time: impl Fn(&str, f64) -> Result<(), String>,
-    ) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), String> {
         let policy = policy(&self.row()?)?;
         if !matches!(policy.ordering, Ordering::Batchactive(_)) {
             return Err(format!(
@@ -87,11 +84,11 @@ impl Sets {
             ));
         }
 
-        time("think", self.think)?;
+        check_time("think", self.think)?;
         let sets = || self.sets.iter().flatten();
         sets()
             .flatten()
-            .try_for_each(|takes| time("what a task takes", *takes))?;
+            .try_for_each(|takes| check_time("what a task takes", *takes))?;
         if sets().any(Vec::is_empty) {
             return Err("a set has no tasks".to_owned());
         }

@@ -7,7 +7,7 @@ use common::{IdSet, Ranks, Span};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::form::{ScenarioHosts, policy};
+use super::form::{ScenarioHosts, check_time, policy};
 use simulator::trace::{Segment, Trace, TracedHost};
 use simulator::world::{
     AttemptFate, PreparedTrace, Run, RunJob, RunOutcome, Simulator, UserRequest, UserRequestKind,
@@ -110,15 +110,12 @@ impl OnGrid {
         }
     }
 
-    pub(super) fn check(
-        &self,
-        time: impl Fn(&str, f64) -> Result<(), String>,
-    ) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), String> {
         self.hosts.check()?;
         let hosts = self.speeds().len();
-        time("until", self.until)?;
-        time("start_cost", self.start_cost)?;
-        time("heartbeat", self.heartbeat)?;
+        check_time("until", self.until)?;
+        check_time("start_cost", self.start_cost)?;
+        check_time("heartbeat", self.heartbeat)?;
 
         if self.heartbeat < 1.0 {
             return Err(format!(
@@ -134,8 +131,8 @@ impl OnGrid {
         }
 
         for (host, from, to) in self.owners.iter().chain(&self.down) {
-            time("a time", *from)?;
-            time("a time", *to)?;
+            check_time("a time", *from)?;
+            check_time("a time", *to)?;
             if *host == 0 || *host > hosts || to <= from {
                 return Err(format!(
                     "[{host}, {from}, {to}] is no host between 1 and {hosts} with two times"
@@ -147,7 +144,7 @@ impl OnGrid {
             return Err("there must be jobs, in the order of their times".to_owned());
         }
 
-        self.jobs.iter().try_for_each(|job| job.check(&time))?;
+        self.jobs.iter().try_for_each(ScenarioJob::check)?;
         for (number, job) in (1..).zip(&self.jobs) {
             if job.after.iter().any(|before| !(1..number).contains(before)) {
                 return Err("a job can only start after earlier ones".to_owned());
@@ -165,7 +162,7 @@ impl OnGrid {
         let known = |job: u32| (1..=self.jobs.len()).contains(&(job as usize));
         let requests = self.requests.iter().map(|(at, job, _)| (*at, *job));
         for (at, job) in requests.chain(self.drops.iter().copied()) {
-            time("a time", at)?;
+            check_time("a time", at)?;
             if !known(job) {
                 return Err(format!("there is no job {job}: they are counted from 1"));
             }
@@ -194,21 +191,15 @@ impl OnGrid {
             cuts.retain(|cut| *cut <= self.until);
             cuts.sort_by(f64::total_cmp);
 
-            let segments = cuts.windows(2).map(|ends| {
-                let start_s = ends[0];
-                let end_s = ends[1];
-                let cpu = if at(&self.owners, host, start_s) {
+            let segments = cuts.windows(2).map(|ends| Segment {
+                start_s: ends[0],
+                end_s: ends[1],
+                up: !at(&self.down, host, ends[0]),
+                cpu: if at(&self.owners, host, ends[0]) {
                     0.0
                 } else {
                     1.0
-                };
-
-                Segment {
-                    start_s,
-                    end_s,
-                    up: !at(&self.down, host, start_s),
-                    cpu,
-                }
+                },
             });
             TracedHost::new(
                 format!("host-{}", host + 1),
@@ -245,15 +236,7 @@ impl OnGrid {
     pub(super) fn answer(&self) -> Value {
         let first = &self.jobs[0];
         let asks = self.asks();
-        let RunJob {
-            tasks,
-            work_s,
-            policy,
-            checkpoint,
-            disclosed,
-            ranks,
-            ..
-        } = first.job();
+        let job = first.job();
 
         let run = Run {
             slots: self.slots,
@@ -261,11 +244,11 @@ impl OnGrid {
             start_cost: Span::from_secs_f64(self.start_cost),
             heartbeat: Span::from_secs_f64(self.heartbeat),
             story: true,
-            checkpoint,
-            disclosed,
-            ranks,
+            checkpoint: job.checkpoint,
+            disclosed: job.disclosed,
+            ranks: job.ranks,
             asks: &asks,
-            ..Run::new(first.at, tasks, work_s, policy)
+            ..Run::new(first.at, job.tasks, job.work_s, job.policy)
         };
         let world = match PreparedTrace::new(&self.trace()) {
             Ok(world) => world,
@@ -279,9 +262,9 @@ impl OnGrid {
 }
 
 impl ScenarioJob {
-    fn check(&self, time: impl Fn(&str, f64) -> Result<(), String>) -> Result<(), String> {
-        time("at", self.at)?;
-        time("work", self.work)?;
+    fn check(&self) -> Result<(), String> {
+        check_time("at", self.at)?;
+        check_time("work", self.work)?;
         if self.work <= 0.0 {
             return Err("the work of a task must be more than 0".to_owned());
         }
@@ -320,15 +303,11 @@ impl ScenarioJob {
             ..Ranks::new(least, Some(most))
         });
 
-        let tasks = self.tasks;
-        let work_s = self.work;
-        let policy = self.policy.as_str();
-        let checkpoint = self.checkpoint;
         RunJob {
-            tasks,
-            work_s,
-            policy,
-            checkpoint,
+            tasks: self.tasks,
+            work_s: self.work,
+            policy: &self.policy,
+            checkpoint: self.checkpoint,
             disclosed: self.disclosed,
             ranks,
             needs: None,

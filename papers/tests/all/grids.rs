@@ -13,7 +13,7 @@ fn a_scenario_on_a_grid_reports_starts_suspensions_and_losses() {
         ],
         "requests": [[200, 2, 2]],
     });
-    let found = answer(&read(&entry.to_string()).expect("a scenario")[0].1).0;
+    let found = answer(&read(&entry.to_string()).expect("a scenario")[0].1);
     let trace = found["trace"].as_array().expect("a list");
 
     for moment in [

@@ -61,7 +61,7 @@ fn every_known_answer_comes_out() {
     ];
 
     for (known, (_, scenario)) in known.iter().zip(&scenarios) {
-        let found = answer(scenario).0;
+        let found = answer(scenario);
         let place = format!(
             "{} {} {} {}",
             known["name"], known["model"], known["policy"], known["servers"]
@@ -85,7 +85,7 @@ fn scenario(change: impl FnOnce(&mut Value)) -> Value {
 #[test]
 fn a_task_executed_before_its_request_is_not_waited_for() {
     let entry = scenario(|_| ());
-    let found = answer(&read(&entry.to_string()).expect("a scenario")[0].1).0;
+    let found = answer(&read(&entry.to_string()).expect("a scenario")[0].1);
     assert_eq!(
         found["finished_tasks"][1],
         json!([0, 0, 1, 15.0, 10.0, 0.0])
@@ -102,7 +102,7 @@ fn a_scenario_may_name_any_policy_that_tells_disclosed_tasks_apart() {
         entry["policy"] = json!("FCFSxNEED");
         entry.as_object_mut().expect("fields").remove("model");
     });
-    let found = answer(&read(&entry.to_string()).expect("a scenario")[0].1).0;
+    let found = answer(&read(&entry.to_string()).expect("a scenario")[0].1);
     assert_eq!(found["finished"], 3);
 }
 
@@ -118,7 +118,7 @@ fn a_scenario_reports_the_fate_of_preempted_tasks() {
             entry["frozen"] = json!(frozen);
             entry["keep"] = json!(keep);
         });
-        answer(&read(&entry.to_string()).expect("a scenario")[0].1).0
+        answer(&read(&entry.to_string()).expect("a scenario")[0].1)
     };
 
     for (frozen, keep, executed_s, used_s) in [

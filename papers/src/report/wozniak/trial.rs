@@ -133,7 +133,7 @@ impl Counts {
     }
 }
 
-pub(super) fn part(of: usize, all: usize) -> f64 {
+pub(crate) fn part(of: usize, all: usize) -> f64 {
     if all == 0 {
         0.0
     } else {
