@@ -5,7 +5,9 @@ use std::path::Path;
 
 use cli::terminal::{Exit, Failure, OutputForm, PredictorQuality, table};
 use serde::Serialize;
-use simulator::batch::{ForetoldLog, SwfLog, foretell};
+use simulator::batch::{SwfLog, foretell};
+
+use super::bad_log;
 
 #[derive(Serialize)]
 struct RecordedAccuracy {
@@ -20,38 +22,24 @@ struct RecordedAccuracy {
 
 /// Measures the predictors on a log.
 pub(super) fn run(out: &OutputForm, file: &Path, scatter: bool) -> Result<Exit, Failure> {
-    let log = SwfLog::read(file).map_err(|error| {
-        let hint = "a log has a job on each line, 18 numbers, and comments behind `;` (Standard Workload Format)";
-        Failure::usage("the log cannot be used", hint).because(error)
-    })?;
-    let ForetoldLog {
-        taught,
-        judged,
-        processors,
-        left_out,
-        ways,
-    } = foretell(&log);
-
-    let predictors = ways
-        .into_iter()
-        .map(|way| PredictorQuality::of(way, scatter))
-        .collect();
+    let found = foretell(&SwfLog::read(file).map_err(bad_log)?);
+    let predictors = found.ways.into_iter();
     let answer = RecordedAccuracy {
         log: file.display().to_string(),
-        processors,
-        left_out,
-        taught,
-        judged,
-        predictors,
+        processors: found.processors,
+        left_out: found.left_out,
+        taught: found.taught,
+        judged: found.judged,
+        predictors: predictors
+            .map(|way| PredictorQuality::of(way, scatter))
+            .collect(),
     };
-    let ids = || {
-        answer
-            .predictors
-            .iter()
-            .map(PredictorQuality::line)
-            .collect()
+
+    let lines = || {
+        let predictors = answer.predictors.iter();
+        predictors.map(PredictorQuality::line).collect()
     };
-    out.show(&answer, || text(&answer, out.color()), ids)?;
+    out.show(&answer, || text(&answer, out.color()), lines)?;
 
     Ok(Exit::Well)
 }

@@ -6,9 +6,17 @@ mod reproduce;
 mod scenario;
 mod wait;
 
+use std::fmt::Display;
+
 use cli::terminal::{Exit, Failure, OutputForm};
 
 use crate::args::{LabCommand, LabPredict};
+
+/// Builds the failure for a log that cannot be read.
+fn bad_log(error: impl Display) -> Failure {
+    let hint = "a log has a job on each line, 18 numbers, and comments behind `;` (Standard Workload Format)";
+    Failure::usage("the log cannot be used", hint).because(error)
+}
 
 /// Executes a command.
 ///

@@ -11,6 +11,7 @@ use papers::liars;
 use papers::report::{Brief, File, downey, gainaru, kondo, petrou, wozniak};
 use serde::Serialize;
 
+use super::bad_log;
 use crate::args::{Paper, ReproduceArgs};
 
 const REPORT: &str = "report.md";
@@ -53,10 +54,12 @@ pub(super) fn run(out: &OutputForm, args: &ReproduceArgs) -> Result<Exit, Failur
         Paper::Kondo => {
             kondo::reproduce(&kondo::Study::of(&brief), &mut say).map_err(|error| failed(&error))?
         }
-        Paper::Gainaru => gainaru::reproduce(&gainaru::Study::of(&brief), &mut say)
-            .map_err(|error| bad_log(&error))?,
-        Paper::Downey => downey::reproduce(&downey::Study::of(&brief), &mut say)
-            .map_err(|error| bad_log(&error))?,
+        Paper::Gainaru => {
+            gainaru::reproduce(&gainaru::Study::of(&brief), &mut say).map_err(bad_log)?
+        }
+        Paper::Downey => {
+            downey::reproduce(&downey::Study::of(&brief), &mut say).map_err(bad_log)?
+        }
         Paper::Wozniak => wozniak::reproduce(&wozniak::Study::of(&brief), &mut say),
         Paper::Petrou => petrou::reproduce(&petrou::Study::of(&brief), &mut say),
         Paper::Liars => liars::report(&liars::Study::of(&brief), &mut say),
@@ -69,11 +72,10 @@ pub(super) fn run(out: &OutputForm, args: &ReproduceArgs) -> Result<Exit, Failur
     })?;
 
     let report = report.display().to_string();
-    let names = files.iter().map(|file| file.name.clone()).collect();
     let answer = ReproduceAnswer {
         paper,
         out: dir.display().to_string(),
-        files: names,
+        files: files.into_iter().map(|file| file.name).collect(),
     };
     let text = || format!("{} files; read {report}", answer.files.len());
     out.show(&answer, text, || vec![report.clone()])?;
@@ -115,9 +117,4 @@ fn of_another_run(dir: &Path) -> Result<Option<PathBuf>, Failure> {
         .map(|entry| entry.map(|entry| entry.path()))
         .collect();
     Ok(paths.map_err(unread)?.into_iter().filter(is_ours).min())
-}
-
-fn bad_log(error: &dyn std::error::Error) -> Failure {
-    let hint = "a log has a job on each line, 18 numbers, and comments behind `;` (Standard Workload Format)";
-    Failure::usage("the log cannot be used", hint).because(error)
 }

@@ -85,9 +85,6 @@ fn of_file(file: &Path, width: Option<u32>) -> Result<PredictedWait, Failure> {
     let wait = machine.wait(wanted);
 
     let edge = |part: f64| machine.quantile_s(wanted, part);
-    let low = edge((1.0 - HELD) / 2.0);
-    let median = edge(0.5);
-    let high = edge((1.0 + HELD) / 2.0);
     Ok(PredictedWait {
         width: wanted,
         need: wanted.saturating_sub(state.free),
@@ -99,9 +96,9 @@ fn of_file(file: &Path, width: Option<u32>) -> Result<PredictedWait, Failure> {
         used: wait.used_s,
         interval: WaitInterval {
             held: HELD,
-            low,
-            median,
-            high,
+            low: edge((1.0 - HELD) / 2.0),
+            median: edge(0.5),
+            high: edge((1.0 + HELD) / 2.0),
         },
         run_s: None,
         total_s: None,

@@ -139,13 +139,9 @@ pub fn report(study: &Study, talk: &mut dyn FnMut(&str)) -> Vec<File> {
         }
     }
 
-    let file = |name: &str, text| File {
-        name: name.to_owned(),
-        text,
-    };
     vec![
-        file("report.md", text(study, &rows)),
-        file("liars.csv", csv(&rows)),
+        File::new("report.md", text(study, &rows)),
+        File::new("liars.csv", csv(&rows)),
     ]
 }
 

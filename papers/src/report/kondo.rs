@@ -18,7 +18,7 @@ use simulator::availability::Model;
 use simulator::experiment::rows::{rows_csv, summary_csv};
 use simulator::experiment::{
     Contender, Day, DaySource, FIRST_DAY, Generated, GridError, HOSTS, JobSize, KONDO_JOBS,
-    Knowledge, Measurement, PolicyGrid, RunRow, Site, SourceError, TRAINING_DAYS, summarize,
+    Knowledge, Measurement, PolicyGrid, Site, SourceError, TRAINING_DAYS,
 };
 use simulator::figure::Figure;
 use simulator::world::{PreparedTrace, Run, RunOutcome, Simulator};
@@ -241,15 +241,15 @@ fn compare(
         seed: study.seed,
         threads: study.threads,
     };
-    let rows: Vec<RunRow> = grid.rows()?;
 
+    let table = ComparisonTable::new(&grid, grid.rows()?);
     if let Some(files) = files {
-        let (_, summaries) = summarize(&grid, &rows);
-        files.push(File::new("rows.csv", rows_csv(&grid, &rows)));
-        files.push(File::new("summary.csv", summary_csv(&grid, &summaries)));
+        files.push(File::new("rows.csv", rows_csv(&grid, &table.rows)));
+        let summaries = summary_csv(&grid, &table.summaries);
+        files.push(File::new("summary.csv", summaries));
     }
 
-    Ok(ComparisonTable::new(&grid, rows))
+    Ok(table)
 }
 
 /// The readings of EXCL-PRED-DUP* in the paper's Figure 11: for each job, EXCL-PRED-DUP with no

@@ -40,6 +40,11 @@ pub(super) fn words<const N: usize>(fields: [&str; N]) -> Vec<String> {
     fields.map(str::to_owned).to_vec()
 }
 
+/// Formats a part as a percentage with one decimal.
+pub(super) fn percent(part: f64) -> String {
+    format!("{:.1} %", 100.0 * part)
+}
+
 /// Appends the section with every figure.
 pub(super) fn pictures(out: &mut String, figures: &[Figure]) {
     out.line("## Figures\n");

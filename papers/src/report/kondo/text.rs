@@ -8,7 +8,7 @@ use super::reference::{CONTENDERS, OURS, OURS_KEPT, PLATFORMS, READINGS, REFEREN
 use super::table::{ComparisonTable, size};
 use super::{COVERED, KondoResults, coverage};
 use crate::report::claim::NUMBERS;
-use crate::report::markdown::{Markdown, pictures, readings, words};
+use crate::report::markdown::{Markdown, percent, pictures, readings, words};
 use simulator::experiment::{MeasuredNumber as Number, Measurement, RunRow};
 use simulator::figure::Figure;
 
@@ -43,10 +43,6 @@ fn ratio(number: Option<Number>) -> String {
         Some(ci) => format!("{:.3} [{:.2}, {:.2}]", number.value, ci.low, ci.high),
         None => format!("{:.3}", number.value),
     })
-}
-
-fn percent(part: f64) -> String {
-    format!("{:.1} %", 100.0 * part)
 }
 
 fn head(out: &mut String, found: &KondoResults) {

@@ -3,6 +3,7 @@
 
 use super::points::{Axis, BilledScheduler, Factors, Measured, Measurements, Slice};
 use crate::report::claim::{Claim, ClaimVerdict};
+use crate::report::markdown::percent;
 
 /// The largest difference between means that counts as none: with other users the paper's third
 /// digit changes.
@@ -78,10 +79,6 @@ pub(super) fn claims(results: &Measurements) -> Vec<Claim> {
     all.extend(users(results));
     all.extend(others(results));
     all
-}
-
-fn percent(part: f64) -> String {
-    format!("{:.1} %", 100.0 * part)
 }
 
 fn shares(results: &Measurements) -> Vec<Claim> {

@@ -7,7 +7,7 @@ use super::Study;
 use super::claims::{TOLERANCE, claims, means};
 use super::points::{Axis, BilledScheduler, Factors, Measured, Measurements, SHOWN, WITH_OURS};
 use crate::report::claim::{ClaimColumns, ClaimVerdict, count};
-use crate::report::markdown::{Markdown, again, pictures};
+use crate::report::markdown::{Markdown, again, percent, pictures};
 use simulator::figure::Figure;
 
 /// The columns of the table of statements.
@@ -159,8 +159,8 @@ fn factors(out: &mut String, results: &Measurements) {
             format!("{:.3}", mean.reference),
             format!("{:.3}", mean.found.mean()),
             if mean.near() { "yes" } else { "no" }.to_owned(),
-            format!("{:.1} %", 100.0 * mean.found.at_least(2.0)),
-            format!("{:.1} %", 100.0 * mean.found.at_least(3.0)),
+            percent(mean.found.at_least(2.0)),
+            percent(mean.found.at_least(3.0)),
             format!("{:.3}", mean.with_need.mean()),
         ]);
     }
@@ -229,7 +229,7 @@ fn billed(out: &mut String, results: &Measurements) {
         out.row([
             reading.to_owned(),
             format!("{:.3}", factors.mean()),
-            format!("{:.1} %", 100.0 * factors.at_least(4.0)),
+            percent(factors.at_least(4.0)),
             format!("{:.1}", factors.quantile(1.0)),
         ]);
     }
@@ -267,8 +267,8 @@ fn ours(out: &mut String, study: &Study, results: &Measurements) {
             format!("{:.3}", factors.quantile(0.5)),
             format!("{:.3}", factors.quantile(0.9)),
             format!("{:.3}", factors.quantile(0.0)),
-            format!("{:.1} %", 100.0 * factors.at_least(1.02)),
-            format!("{:.1} %", 100.0 * (1.0 - factors.at_least(0.98))),
+            percent(factors.at_least(1.02)),
+            percent(1.0 - factors.at_least(0.98)),
         ]);
     };
 
