@@ -433,14 +433,7 @@ impl CarriedAttempt {
         ending.warnings = output.warnings;
         ending.stdout = output.stdout.0;
         ending.stderr = output.stderr.0;
-        let files = output.files.into_iter();
-        ending.outputs = files
-            .map(|file| common::attempt::OutputFile {
-                path: file.path,
-                blob: file.blob,
-                executable: file.executable,
-            })
-            .collect();
+        ending.outputs = output.files;
         // From here on the ending holds them.
         self.come.clear();
         Ok(ending)

@@ -5,16 +5,14 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::attempt::Stream;
+use crate::attempt::{OutputFile, Stream};
 use crate::availability::AvailabilityInterval;
 use crate::checkpoint::Saved;
-use crate::content::BlobRef;
 use crate::host::HostFacts;
 use crate::ids::{AttemptId, HostId, JobId, TaskId};
 use crate::idset::IdSet;
 use crate::job::Rules;
 use crate::needs::Label;
-use crate::path::PortablePath;
 use crate::time::{Span, Time};
 use crate::token::Role;
 use crate::units::Speed;
@@ -470,22 +468,11 @@ pub struct OutputView {
     /// Standard error, and the file name that the job gave it.
     pub stderr: (Stream, Option<String>),
     /// Collected files.
-    pub files: Vec<FileView>,
+    pub files: Vec<OutputFile>,
     /// The outputs that were not kept, or not as files by themselves, in words.
     pub warnings: Vec<String>,
     /// Whether all of it was removed, because nobody had requested it and it took too much room.
     pub removed: bool,
-}
-
-/// A collected output file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileView {
-    /// Its path below the attempt's directory.
-    pub path: PortablePath,
-    /// Its content.
-    pub blob: BlobRef,
-    /// Whether the file has the executable bit.
-    pub executable: bool,
 }
 
 /// A host.

@@ -1,9 +1,9 @@
 //! The JSON of events, one document for each.
 
 use common::Content;
+use common::attempt::OutputFile;
 use common::content::BlobHash;
 use common::event::{EventView, GridEvent, ResultView};
-use common::view::FileView;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -511,9 +511,9 @@ fn the_json_of_every_view_is_as_it_was() {
 #[test]
 fn the_json_of_events_is_as_it_was() {
     use common::Content;
-    use common::attempt::Stream;
+    use common::attempt::{OutputFile, Stream};
     use common::event::{EventView, GridEvent, ResultView};
-    use common::view::{FileView, OutputView};
+    use common::view::OutputView;
 
     let line = |event: GridEvent, result: Option<ResultView>| {
         let host = event.host().map(|_| "desk-1".to_owned());
@@ -534,7 +534,7 @@ fn the_json_of_events_is_as_it_was() {
         hash: BlobHash([fill; 32]),
         size: 3,
     };
-    let file = |path: &str, fill| FileView {
+    let file = |path: &str, fill| OutputFile {
         path: path.parse().unwrap(),
         blob: blob(fill),
         executable: false,

@@ -780,8 +780,7 @@ async fn bring_one(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use common::attempt::Stream;
-    use common::view::FileView;
+    use common::attempt::{OutputFile, Stream};
     use common::{AttemptId, Incarnation, JobId};
 
     fn output(index: u32, path: &str, stdout: Option<&str>) -> OutputView {
@@ -791,7 +790,7 @@ mod tests {
             incarnation: Incarnation(1),
         };
         let blob = link::content::hash_bytes(b"content");
-        let files = vec![FileView {
+        let files = vec![OutputFile {
             path: path.parse().unwrap(),
             blob,
             executable: true,

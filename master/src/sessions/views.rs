@@ -6,9 +6,7 @@ use std::sync::Arc;
 
 use common::job::{Capture, CommandSpec, Compare, JobSpec};
 use common::template::{Template, TemplateValues};
-use common::view::{
-    AttemptState, AttemptView, FileView, OutputView, SpeculationView, TaskState, TaskView,
-};
+use common::view::{AttemptState, AttemptView, OutputView, SpeculationView, TaskState, TaskView};
 use common::{Content, HostId, IdSet, JobId, TaskId};
 use scheduler::effect::Judgement;
 
@@ -353,16 +351,11 @@ impl Listing {
             Capture::Keep | Capture::Discard => None,
         };
 
-        let files = result.files.into_iter().map(|f| FileView {
-            path: f.path,
-            blob: f.blob,
-            executable: f.executable,
-        });
         Ok(OutputView {
             attempt,
             stdout: (result.stdout, file_name(|c| &c.stdout)),
             stderr: (result.stderr, file_name(|c| &c.stderr)),
-            files: files.collect(),
+            files: result.files,
             warnings: result.warnings,
             removed: row.removed.is_some(),
             host: host.clone(),

@@ -19,10 +19,10 @@ use common::selector::Selector;
 use common::token::{JoinToken, Role};
 use common::view::{
     AccountView, AccuracyView, AfterView, AttemptState, AttemptView, AvailabilityView, Belief,
-    CounterView, DuplicateView, EstimatesView, ExplainView, FileView, Forecast, ForetoldView,
-    HostState, HostView, JobState, JobView, LimitsView, OutputView, PromiseState, PromiseStatus,
-    PromiseView, QualityView, ScalingView, ShareView, SpeculationView, SpreadView, StartView,
-    TaskCounts, TaskState, TaskView, TokenView, WaitView, WayView, WidthView,
+    CounterView, DuplicateView, EstimatesView, ExplainView, Forecast, ForetoldView, HostState,
+    HostView, JobState, JobView, LimitsView, OutputView, PromiseState, PromiseStatus, PromiseView,
+    QualityView, ScalingView, ShareView, SpeculationView, SpreadView, StartView, TaskCounts,
+    TaskState, TaskView, TokenView, WaitView, WayView, WidthView,
 };
 use common::wire::client::{Addition, Reply, Request, Submission, TailFrom, TailNews};
 use common::wire::enrol::{Enrol, EnrolReply, WantedRole};
@@ -1009,7 +1009,7 @@ pub(super) fn output_view() -> OutputView {
         host: "office-12".into(),
         stdout: (stream(b"out"), Some("1.out".into())),
         stderr: (stream(b"err"), None),
-        files: vec![FileView {
+        files: vec![OutputFile {
             path: path("out.txt"),
             blob: blob(11),
             executable: true,
