@@ -56,21 +56,23 @@ pub fn printable(text: &str) -> String {
 /// Returns a text of several lines as [`printable`] does each of them. Who puts foreign words into one line of it
 /// makes these printable first: they may have line breaks of their own.
 pub fn printable_lines(text: &str) -> String {
-    text.chars()
-        .map(|c| match c {
-            '\n' | '\t' => c,
-            c if acts(c) => HIDDEN,
-            c => c,
-        })
-        .collect()
+    text.chars().map(in_lines).collect()
+}
+
+/// Returns what to show for a character of a text of several lines.
+fn in_lines(c: char) -> char {
+    match c {
+        '\n' | '\t' => c,
+        c if acts(c) => HIDDEN,
+        c => c,
+    }
 }
 
 /// The output of a task as a screen may show it, piece by piece: lines and tabs act, other
 /// characters that would are replaced. A character may be cut by the end of a piece.
 #[derive(Debug, Default)]
 pub struct ShownOutput {
-    /// The beginning of a character whose end has not come.
-    begun: Vec<u8>,
+    text: PiecedText,
     /// Whether the last character was a carriage return, which begins a line unless one follows.
     returned: bool,
 }
@@ -78,33 +80,18 @@ pub struct ShownOutput {
 impl ShownOutput {
     /// Returns what to show of the next piece.
     pub fn piece(&mut self, bytes: &[u8]) -> String {
-        let mut whole = std::mem::take(&mut self.begun);
-        whole.extend_from_slice(bytes);
-        let mut shown = String::with_capacity(whole.len());
-
-        let mut chunks = whole.utf8_chunks().peekable();
-        while let Some(chunk) = chunks.next() {
-            chunk.valid().chars().for_each(|c| self.put(c, &mut shown));
-            let last = chunks.peek().is_none();
-            match chunk.invalid() {
-                [] => {}
-                cut if last && is_cut(cut) => self.begun = cut.to_vec(),
-                _ => self.put(HIDDEN, &mut shown),
+        let text = self.text.piece(bytes);
+        let mut shown = String::with_capacity(text.len());
+        for c in text.chars() {
+            if std::mem::take(&mut self.returned) && c != '\n' {
+                shown.push('\n');
+            }
+            match c {
+                '\r' => self.returned = true,
+                c => shown.push(in_lines(c)),
             }
         }
         shown
-    }
-
-    fn put(&mut self, c: char, shown: &mut String) {
-        if std::mem::take(&mut self.returned) && c != '\n' {
-            shown.push('\n');
-        }
-        match c {
-            '\r' => self.returned = true,
-            '\n' | '\t' => shown.push(c),
-            c if acts(c) => shown.push(HIDDEN),
-            c => shown.push(c),
-        }
     }
 }
 
