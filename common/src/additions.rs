@@ -115,7 +115,7 @@ impl NewTasks {
         }
 
         let count = self.count();
-        let last = there.ids.ranges().last().map_or(0, |(_, last)| last);
+        let last = there.ids.last().unwrap_or(0);
         let next = || {
             let end = u32::try_from(u64::from(last) + count);
             end.map(|end| IdSet::from_range(last + 1, end))

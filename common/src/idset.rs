@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::RangeBounds;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -57,6 +58,11 @@ impl IdSet {
         self.ranges.first_key_value().map(|(first, _)| *first)
     }
 
+    /// Returns the largest index.
+    pub fn last(&self) -> Option<u32> {
+        self.ranges.last_key_value().map(|(_, last)| *last)
+    }
+
     /// Removes and returns the smallest index.
     pub fn pop_first(&mut self) -> Option<u32> {
         let (first, last) = self.ranges.pop_first()?;
@@ -69,11 +75,7 @@ impl IdSet {
 
     /// Adds `id`; returns false if it was in the set already.
     pub fn insert(&mut self, id: u32) -> bool {
-        let before = self
-            .ranges
-            .range(..=id)
-            .next_back()
-            .map(|(first, last)| (*first, *last));
+        let before = self.range_from(..=id);
         if before.is_some_and(|(_, last)| last >= id) {
             return false;
         }
@@ -85,12 +87,7 @@ impl IdSet {
     pub fn insert_range(&mut self, first: u32, last: u32) {
         if first <= last {
             self.remove_range(first, last);
-            let before = self
-                .ranges
-                .range(..first)
-                .next_back()
-                .map(|(first, last)| (*first, *last));
-            self.join(before, first, last);
+            self.join(self.range_from(..first), first, last);
         }
     }
 
@@ -227,11 +224,13 @@ impl IdSet {
     }
 
     fn range_at(&self, id: u32) -> Option<(u32, u32)> {
-        self.ranges
-            .range(..=id)
-            .next_back()
-            .filter(|(_, last)| **last >= id)
-            .map(|(a, b)| (*a, *b))
+        self.range_from(..=id).filter(|(_, last)| *last >= id)
+    }
+
+    /// Returns the last of the ranges that begin within these bounds.
+    fn range_from(&self, within: impl RangeBounds<u32>) -> Option<(u32, u32)> {
+        let last = self.ranges.range(within).next_back();
+        last.map(|(first, last)| (*first, *last))
     }
 
     fn remove_range(&mut self, first: u32, last: u32) {

@@ -37,12 +37,7 @@ impl Selector {
     pub fn pick(&self, existing: &IdSet) -> IdSet {
         match self {
             Selector::All => existing.clone(),
-            Selector::Last => existing
-                .ranges()
-                .last()
-                .map(|(_, last)| last)
-                .into_iter()
-                .collect(),
+            Selector::Last => existing.last().into_iter().collect(),
             Selector::Ids(ids) => existing.intersection(ids),
             Selector::Labelled(_) => IdSet::new(),
             Selector::Beyond(number) => existing.intersection(&beyond(*number)),

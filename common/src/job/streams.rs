@@ -47,8 +47,8 @@ impl JobSpec {
         } else {
             ONE_DIGIT
         };
-        let last = tasks.ids.ranges().last();
-        let last = last.map(|(_, index)| (index, tasks.ids.len() - 1));
+        let last = tasks.ids.last();
+        let last = last.map(|index| (index, tasks.ids.len() - 1));
         let width = self.width();
 
         let looked_at = tasks.ids.iter().zip(0..).take(some).chain(last);
