@@ -251,19 +251,11 @@ pub struct Spent {
 impl Spent {
     /// Takes the attempt and its times from a [`Completion`].
     pub fn of(completion: &Completion) -> Self {
-        let Completion {
-            attempt,
-            ran,
-            suspended,
-            cpu,
-            ..
-        } = completion;
-
         Self {
-            attempt: *attempt,
-            ran: *ran,
-            suspended: *suspended,
-            cpu: *cpu,
+            attempt: completion.attempt,
+            ran: completion.ran,
+            suspended: completion.suspended,
+            cpu: completion.cpu,
         }
     }
 }

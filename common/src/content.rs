@@ -76,7 +76,6 @@ impl FromStr for BlobHash {
     type Err = BadHash;
     fn from_str(s: &str) -> Result<Self, BadHash> {
         crate::token::unhex(s)
-            .and_then(|bytes| bytes.try_into().ok())
             .map(BlobHash)
             .ok_or_else(|| BadHash(s.to_owned()))
     }

@@ -70,11 +70,6 @@ pub struct SubmitOptions {
 }
 
 impl SubmitOptions {
-    /// Whether the value adds nothing to the spec.
-    pub fn is_nothing(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// Checks the value against its job.
     ///
     /// # Errors
@@ -717,14 +712,11 @@ impl InputKind {
 impl CommandSpec {
     /// Makes a command without files or environment.
     pub fn new(argv: Vec<Template>) -> Self {
-        let env = Vec::new();
-        let inputs = Vec::new();
-        let outputs = Vec::new();
         Self {
             argv,
-            env,
-            inputs,
-            outputs,
+            env: Vec::new(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
             stdin: None,
             stdout: Capture::Keep,
             stderr: Capture::Keep,
@@ -807,9 +799,7 @@ impl CommandSpec {
             _ => Ok(()),
         }
     }
-}
 
-impl CommandSpec {
     /// Checks that no input is to be put into another one, and that no tree is standard input. The
     /// inputs have these names, each under itself in lower case.
     fn check_places(&self, names: &BTreeMap<String, &str>) -> Result<(), BadJob> {

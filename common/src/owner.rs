@@ -238,38 +238,34 @@ pub(crate) mod iso {
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Time, D::Error> {
-        let text = String::deserialize(from)?;
-        read(&text).ok_or_else(|| de::Error::custom(format!("`{text}` is no time")))
+        read(&String::deserialize(from)?)
     }
 
-    fn read(text: &str) -> Option<Time> {
-        let time = humantime::parse_rfc3339(text).ok()?;
-        let since = time.duration_since(UNIX_EPOCH).ok()?;
-        Some(Time(Span::from(since).0))
+    fn read<E: de::Error>(text: &str) -> Result<Time, E> {
+        let time = humantime::parse_rfc3339(text).ok();
+        time.and_then(|time| time.duration_since(UNIX_EPOCH).ok())
+            .map(|since| Time(Span::from(since).0))
+            .ok_or_else(|| E::custom(format!("`{text}` is no time")))
     }
 
     /// The same for a time that may be missing.
     pub(super) mod option {
-        use super::{Deserialize, Deserializer, Serializer, Time, de, iso, read};
+        use serde::Serialize;
+
+        use super::{Deserialize, Deserializer, Serializer, Time, iso, read};
 
         pub(in super::super) fn serialize<S: Serializer>(
             time: &Option<Time>,
             serializer: S,
         ) -> Result<S::Ok, S::Error> {
-            match time {
-                Some(time) => serializer.serialize_some(&iso(*time)),
-                None => serializer.serialize_none(),
-            }
+            time.map(iso).serialize(serializer)
         }
 
         pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
             from: D,
         ) -> Result<Option<Time>, D::Error> {
             let text = Option::<String>::deserialize(from)?;
-            let read = |text: String| {
-                read(&text).ok_or_else(|| de::Error::custom(format!("`{text}` is no time")))
-            };
-            text.map(read).transpose()
+            text.map(|text| read(&text)).transpose()
         }
     }
 }

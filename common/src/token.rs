@@ -63,18 +63,10 @@ impl FromStr for JoinToken {
         let ["dg1", id, secret, hash] = parts[..] else {
             return Err(BadToken);
         };
-        let id = id.parse().map_err(|_| BadToken)?;
-        let secret = unhex(secret)
-            .and_then(|b| b.try_into().ok())
-            .ok_or(BadToken)?;
-        let ca_key_hash = unhex(hash)
-            .and_then(|b| b.try_into().ok())
-            .ok_or(BadToken)?;
-
         Ok(Self {
-            id,
-            secret,
-            ca_key_hash,
+            id: id.parse().map_err(|_| BadToken)?,
+            secret: unhex(secret).ok_or(BadToken)?,
+            ca_key_hash: unhex(hash).ok_or(BadToken)?,
         })
     }
 }
@@ -123,18 +115,19 @@ pub fn hex(bytes: &[u8]) -> String {
         })
 }
 
-/// Returns the bytes that hexadecimal `digits` stand for; `None` for an odd number of digits or any
+/// Returns the bytes that hexadecimal `digits` stand for; `None` for another number of digits or any
 /// other character.
-pub fn unhex(digits: &str) -> Option<Vec<u8>> {
-    let bytes = digits.as_bytes();
-    if !bytes.len().is_multiple_of(2) {
+pub(crate) fn unhex<const N: usize>(digits: &str) -> Option<[u8; N]> {
+    let digits = digits.as_bytes();
+    if digits.len() != 2 * N {
         return None;
     }
     let digit = |b: u8| char::from(b).to_digit(16);
-    bytes
-        .chunks_exact(2)
-        .map(|pair| Some((digit(pair[0])? * 16 + digit(pair[1])?) as u8))
-        .collect()
+    let mut bytes = [0; N];
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = (digit(pair[0])? * 16 + digit(pair[1])?) as u8;
+    }
+    Some(bytes)
 }
 
 #[cfg(test)]

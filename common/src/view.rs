@@ -199,6 +199,11 @@ impl TaskCounts {
             (TaskState::Cancelled, self.cancelled),
         ]
     }
+
+    /// Returns the number of settled tasks: finished, failed or cancelled.
+    pub fn settled(&self) -> u64 {
+        self.finished + self.failed + self.cancelled
+    }
 }
 
 impl std::ops::Add for TaskCounts {
@@ -215,13 +220,6 @@ impl std::ops::Add for TaskCounts {
             failed: self.failed + other.failed,
             cancelled: self.cancelled + other.cancelled,
         }
-    }
-}
-
-impl TaskCounts {
-    /// Returns the number of settled tasks: finished, failed or cancelled.
-    pub fn settled(&self) -> u64 {
-        self.finished + self.failed + self.cancelled
     }
 }
 

@@ -299,7 +299,7 @@ fn estimates_are_one_for_each_task_and_a_deadline_is_one() {
         ..SubmitOptions::default()
     };
 
-    assert!(SubmitOptions::default().is_nothing() && SubmitOptions::default().check(&job).is_ok());
+    assert_eq!(SubmitOptions::default().check(&job), Ok(()));
     let mut at_once = job.clone();
     at_once.rules.estimate = Some(Span::ZERO);
     let refused = SubmitOptions::default().check(&at_once);

@@ -39,8 +39,7 @@ pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, BadFrame> {
 pub fn encode_into<T: Serialize>(message: &T, out: &mut Vec<u8>) -> Result<(), BadFrame> {
     let start = out.len();
     out.extend_from_slice(&[0; PREFIX]);
-    let written = postcard::to_extend(message, std::mem::take(out)).map_err(BadFrame::Malformed)?;
-    *out = written;
+    *out = postcard::to_extend(message, std::mem::take(out)).map_err(BadFrame::Malformed)?;
     let length = out.len() - start - PREFIX;
     if length > MAX_FRAME {
         out.truncate(start);
