@@ -198,9 +198,7 @@ pub(crate) async fn give(
 }
 
 async fn may_have(session: &WorkerSession, hash: BlobHash) -> Result<NeedsReply, LinkError> {
-    let master = session.gateway.upstream.borrow().clone();
-    let master = master.ok_or_else(|| LinkError::from(door::away()))?;
-    let mut asked = master
+    let mut asked = session
         .stream(&FromGateway::Needs(session.shown, hash))
         .await?;
     asked.tx.finish();

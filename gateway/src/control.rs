@@ -14,6 +14,7 @@ use link::{Channel, FrameReceiver, FrameSender, LinkError};
 use tokio::sync::mpsc::{Receiver, channel};
 
 use crate::ELSEWHERE;
+use crate::door::NO_MASTER;
 use crate::session::{REASON, STALL, WorkerSession};
 
 /// The time for which workers wait here for a master. Then they are sent elsewhere.
@@ -41,10 +42,7 @@ enum ControlEnd {
 pub(crate) async fn serve(session: &WorkerSession, worker: Channel) -> Result<(), LinkError> {
     let master = session.gateway.upstream.borrow().clone();
     let Some(master) = master else {
-        leave(
-            session,
-            "this gateway has no connection to a master at present",
-        );
+        leave(session, NO_MASTER);
         return Ok(());
     };
     let mut upstream = match session.pass(&Open::Control).await {
@@ -64,10 +62,7 @@ pub(crate) async fn serve(session: &WorkerSession, worker: Channel) -> Result<()
     let ended = tokio::select! {
         ended = up(&mut rx, upstream.tx, &alive) => ended,
         ended = down(session, upstream.rx, (&mut tx, &mut own), &alive) => ended,
-        broken = alive.broken(&session.connection) => {
-            session.connection.close(ELSEWHERE, broken.to_string().as_bytes());
-            Err(broken)
-        }
+        broken = alive.broken(&session.connection) => Err(broken),
         _ = master.lost() => Ok(ControlEnd::Lost),
     };
 

@@ -4,15 +4,15 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use common::Incarnation;
 use common::token::Role;
 use common::wire::enrol::EnrolReply;
 use common::wire::gateway::FromGateway;
 use common::wire::{Refusal, RefusalCode, Versions};
-use common::{Incarnation, Span, Time};
 use link::door::hear_joiner;
 use link::error::{NOT_LET_IN, NOT_NOW};
 use link::handshake::HandshakeFacts;
-use link::{Channel, LinkError, Listener, Purpose, TakenPlace};
+use link::{Channel, LinkError, Listener, Purpose, TakenPlace, wall_clock};
 use quinn::{Connection, Incoming, VarInt};
 use tokio::time::timeout;
 
@@ -28,6 +28,9 @@ const READ: Duration = Duration::from_secs(2);
 /// The words for who comes to the wrong place.
 const FOR_WORKERS: &str =
     "this is a gateway, which serves workers alone: use the address of the master itself";
+
+/// The words for who comes while there is no master.
+pub(crate) const NO_MASTER: &str = "this gateway has no connection to a master at present";
 
 /// Accepts connections until the endpoint closes.
 pub(crate) async fn serve(gateway: &Arc<GatewayState>, listener: &Listener) {
@@ -84,10 +87,7 @@ async fn serve_connection(
             close(NOT_LET_IN, "this identity is no worker's")
         }
         // Elsewhere somebody may have one.
-        (Purpose::Worker, Some(_)) if master.is_none() => close(
-            NOT_NOW,
-            "this gateway has no connection to a master at present",
-        ),
+        (Purpose::Worker, Some(_)) if master.is_none() => close(NOT_NOW, NO_MASTER),
         (Purpose::Worker, Some(certificate)) => {
             drop(place);
             session::serve(gateway, connection, certificate, from).await
@@ -138,13 +138,12 @@ async fn enrol(
 
 /// Tells a joiner to ask elsewhere, with [`EnrolReply::StandsBy`].
 async fn no_master(mut joiner: Channel) -> Result<(), LinkError> {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let reply = EnrolReply::StandsBy {
         versions: Versions::ours(),
-        now: Time(0) + Span::from(since.unwrap_or_default()),
+        now: wall_clock(),
         active: None,
         incarnation: Incarnation(0),
-        trouble: Some("this gateway has no connection to a master at present".to_owned()),
+        trouble: Some(NO_MASTER.to_owned()),
     };
     joiner.tx.send(&reply).await?;
     joiner.tx.finish();

@@ -28,7 +28,7 @@ const BROKEN: VarInt = VarInt::from_u32(0);
 /// The words for a worker that says nothing.
 const SILENT: &str = "it has opened no control stream";
 /// The words for a worker that takes nothing.
-pub(crate) const UNREAD: &str = "it does not read what it is told";
+const UNREAD: &str = "it does not read what it is told";
 
 /// A worker's connection, shared by its streams.
 pub(crate) struct WorkerSession {
@@ -51,12 +51,11 @@ pub(crate) async fn serve(
     let place = gateway
         .sessions
         .enter(certificate.name.id, &connection, &said);
-    let number = place.number();
     let session = Arc::new(WorkerSession {
         gateway: gateway.clone(),
         connection,
         shown: GatewaySession {
-            number,
+            number: place.number,
             peer: certificate.name.id,
             key: certificate.key_hash,
             until_s: certificate.validity.until_s,
@@ -140,10 +139,15 @@ impl WorkerSession {
 
     /// Opens the same kind of stream for whoever says himself what he wants on it.
     pub(crate) async fn pass_bare(&self) -> Result<Channel, LinkError> {
+        self.stream(&FromGateway::Pass(self.shown)).await
+    }
+
+    /// Opens a stream at the master that begins with this [`FromGateway`].
+    pub(crate) async fn stream(&self, first: &FromGateway) -> Result<Channel, LinkError> {
         let master = self.gateway.upstream.borrow().clone();
         let master =
             master.ok_or_else(|| LinkError::Closed("there is no master at present".to_owned()))?;
-        master.stream(&FromGateway::Pass(self.shown)).await
+        master.stream(first).await
     }
 
     /// Closes the connection of a worker that does not read, with [`UNREAD`].

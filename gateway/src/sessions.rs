@@ -35,7 +35,7 @@ struct SessionTable {
 /// The entry of a session, until it is dropped.
 pub(crate) struct SessionPlace {
     sessions: WorkerSessions,
-    number: u64,
+    pub(crate) number: u64,
     peer: Uuid,
 }
 
@@ -55,8 +55,10 @@ impl WorkerSessions {
         let mut table = self.table();
         table.last += 1;
         let number = table.last;
-        if let Some(oldest) = table.oldest_beyond(&peer) {
-            table.remove(&peer, oldest);
+        let oldest = table.oldest_beyond(&peer);
+        if let Some(session) = oldest.and_then(|oldest| table.take(&peer, oldest)) {
+            let why = b"too many connections of one identity";
+            session.connection.close(NOT_NOW, why);
         }
         table.of.entry(peer).or_default().insert(number);
         let open = OpenSession {
@@ -107,34 +109,20 @@ impl SessionTable {
             .copied()
     }
 
-    /// Closes a session and takes it out.
-    fn remove(&mut self, peer: &Uuid, number: u64) {
-        if let Some(session) = self.open.remove(&number) {
-            let why = b"too many connections of one identity";
-            session.connection.close(NOT_NOW, why);
-        }
+    /// Takes a session out.
+    fn take(&mut self, peer: &Uuid, number: u64) -> Option<OpenSession> {
         if let Some(of_it) = self.of.get_mut(peer) {
             of_it.remove(&number);
+            if of_it.is_empty() {
+                self.of.remove(peer);
+            }
         }
-    }
-}
-
-impl SessionPlace {
-    /// The number of the session.
-    pub(crate) fn number(&self) -> u64 {
-        self.number
+        self.open.remove(&number)
     }
 }
 
 impl Drop for SessionPlace {
     fn drop(&mut self) {
-        let mut table = self.sessions.table();
-        table.open.remove(&self.number);
-        if let Some(of_it) = table.of.get_mut(&self.peer) {
-            of_it.remove(&self.number);
-            if of_it.is_empty() {
-                table.of.remove(&self.peer);
-            }
-        }
+        self.sessions.table().take(&self.peer, self.number);
     }
 }
