@@ -301,11 +301,10 @@ impl CarriedAttempt {
         unnamed: &UnnamedPuts,
     ) -> Result<(), Obstacle> {
         let mut end = self.end.clone();
-        let parts = tokio::select! {
+        self.entry.parts = tokio::select! {
             brought = self.bring_all(client, unnamed) => brought?,
             () = ends(&mut end) => return Err(Obstacle::Final(Outcome::Stopped)),
         };
-        self.entry.parts = parts;
         Ok(())
     }
 

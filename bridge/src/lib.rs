@@ -19,11 +19,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use common::AttemptId;
 use common::host::HostFacts;
 use common::needs::Label;
 use common::platform::HostPlatform;
 use common::wire::worker::Assignment;
-use common::{AttemptId, JobId};
 use link::identity::read_certificate;
 use link::{Identity, LinkError, files};
 use tokio::sync::watch;
@@ -31,7 +31,7 @@ use worker::delegate::{Delegate, Executor};
 
 use errand::{CarriedAttempt, Shared};
 pub use error::BridgeError;
-use journal::{Journal, JournalEntry};
+use journal::{Journal, JournalEntry, LeftEntry};
 use order::Grids;
 use other::{OtherGridWay, Standings};
 
@@ -118,7 +118,7 @@ pub async fn run(
         platform: facts.platform.clone(),
         left: left
             .into_iter()
-            .map(|(entry, job)| (entry.assignment.attempt, (entry, job)))
+            .map(|left| (left.0.assignment.attempt, left))
             .collect(),
         running: BTreeMap::new(),
     };
@@ -181,7 +181,7 @@ struct BridgeExecutor {
     shared: Arc<Shared>,
     platform: HostPlatform,
     /// The attempts that an earlier run began.
-    left: BTreeMap<AttemptId, (JournalEntry, Option<JobId>)>,
+    left: BTreeMap<AttemptId, LeftEntry>,
     /// The order to end of each attempt that is being carried.
     running: BTreeMap<AttemptId, watch::Sender<bool>>,
 }
@@ -192,10 +192,9 @@ impl Executor for BridgeExecutor {
         let left = self.left.remove(&attempt);
         let noted = left.is_some();
         let (entry, job) = left.unwrap_or_else(|| {
-            let platform = self.platform.clone();
             let entry = JournalEntry {
                 assignment,
-                platform,
+                platform: self.platform.clone(),
                 parts: BTreeMap::new(),
             };
             (entry, None)

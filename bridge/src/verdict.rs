@@ -1,6 +1,6 @@
 //! The end of an attempt, read from the settled job of the other grid.
 
-use common::view::{AttemptView, TaskState, TaskView};
+use common::view::{TaskState, TaskView};
 use common::{Outcome, Span};
 use worker::engine::AttemptEnding;
 
@@ -15,7 +15,10 @@ pub(crate) fn ending(task: &TaskView, limit: Option<Span>) -> AttemptEnding {
     };
     let outcome = match task.state {
         TaskState::Finished => Outcome::Succeeded,
-        TaskState::Failed => failure(attempt, limit),
+        TaskState::Failed => {
+            let why = attempt.reason.as_deref().unwrap_or("no reason is told");
+            told(why, attempt.exit_code, limit)
+        }
         // Somebody there has cancelled it, or this bridge has before it was killed.
         state => Outcome::ResultLost(elsewhere(&state.to_string())),
     };
@@ -25,11 +28,6 @@ pub(crate) fn ending(task: &TaskView, limit: Option<Span>) -> AttemptEnding {
         took: Some((attempt.ran, attempt.suspended)),
         ..AttemptEnding::bare(outcome)
     }
-}
-
-fn failure(attempt: &AttemptView, limit: Option<Span>) -> Outcome {
-    let why = attempt.reason.as_deref().unwrap_or("no reason is told");
-    told(why, attempt.exit_code, limit)
 }
 
 /// Says that a reason is the other grid's.
