@@ -65,6 +65,15 @@ impl ClaimColumns {
     }
 }
 
+/// Formats changes as signed percentages.
+pub(super) fn percents(parts: &[f64]) -> String {
+    parts
+        .iter()
+        .map(|part| format!("{:+.0} %", 100.0 * part))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
 /// Counts the claims with this verdict.
 pub(super) fn count(claims: &[Claim], verdict: ClaimVerdict) -> usize {
     claims

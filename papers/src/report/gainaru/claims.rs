@@ -2,15 +2,7 @@
 //! Verdicts are computed from the results, not typed.
 
 use super::scenarios::{LAWS, ScenarioResults, StrategyResults};
-use crate::report::claim::{Claim, ClaimVerdict};
-
-fn percents(values: &[f64]) -> String {
-    values
-        .iter()
-        .map(|value| format!("{:+.0} %", 100.0 * value))
-        .collect::<Vec<_>>()
-        .join(", ")
-}
+use crate::report::claim::{Claim, ClaimVerdict, percents};
 
 fn times(values: &[f64]) -> String {
     values

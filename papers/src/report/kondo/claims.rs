@@ -3,24 +3,12 @@
 
 use super::reference::{PLATFORMS, TIMEOUT};
 use super::table::ComparisonTable;
-use crate::report::claim::{Claim, ClaimVerdict};
+use crate::report::claim::{Claim, ClaimVerdict, percents};
 use simulator::experiment::{Measurement, geometric_mean};
 
 const TASKS: [u32; 3] = [100, 200, 400];
 /// The largest difference that counts as none: 2 %.
 const EVEN: f64 = 0.02;
-
-fn percent(part: f64) -> String {
-    format!("{:+.0} %", 100.0 * part)
-}
-
-fn list(values: &[f64]) -> String {
-    values
-        .iter()
-        .map(|value| percent(*value))
-        .collect::<Vec<_>>()
-        .join(", ")
-}
 
 /// The gains for 100, 200 and 400 tasks.
 fn gains(table: &ComparisonTable, platform: &str, label: &str, than: &str) -> [f64; 3] {
@@ -97,7 +85,7 @@ fn prioritisation(table: &ComparisonTable) -> Vec<Claim> {
         Claim {
             claim: "PRI-HISTORY does not do better than PRI-CR",
             paper: "poor",
-            ours: format!("makespans on SDSC-like hosts {}", percent(history)),
+            ours: format!("makespans on SDSC-like hosts {}", percents(&[history])),
             verdict: ClaimVerdict::of(history > -EVEN, history > -0.1),
         },
     ]
@@ -127,7 +115,7 @@ fn exclusion(table: &ComparisonTable) -> Vec<Claim> {
         Claim {
             claim: "EXCL-S.5 is better than PRI-CR on SDSC, for 100 / 200 / 400 tasks",
             paper: "8, 30, 6 %",
-            ours: list(&half),
+            ours: percents(&half),
             verdict: ClaimVerdict::of(
                 half.iter().all(|gain| *gain > EVEN) && half[1] > half[0] && half[1] > half[2],
                 half.iter().all(|gain| *gain > EVEN),
@@ -136,7 +124,7 @@ fn exclusion(table: &ComparisonTable) -> Vec<Claim> {
         Claim {
             claim: "EXCL-S.25 excludes too many hosts, but not for 100 tasks (against EXCL-S.5)",
             paper: "good at 100 only",
-            ours: list(&quarter),
+            ours: percents(&quarter),
             verdict: ClaimVerdict::of(
                 quarter[0] > -EVEN && quarter[1] < -EVEN && quarter[2] < -EVEN,
                 quarter[0] > -EVEN && quarter[0] >= quarter[2],
@@ -145,7 +133,7 @@ fn exclusion(table: &ComparisonTable) -> Vec<Claim> {
         Claim {
             claim: "EXCL-S1.5 excludes too few hosts to help (against PRI-CR)",
             paper: "no help",
-            ours: list(&one_and_half),
+            ours: percents(&one_and_half),
             verdict: ClaimVerdict::of(one_and_half.iter().all(|gain| gain.abs() < 0.05), false),
         },
     ]
@@ -164,8 +152,8 @@ fn prediction(table: &ComparisonTable) -> Vec<Claim> {
         paper: "equal; worse at 200 x 15",
         ours: format!(
             "{} for 100 / 200 / 400 tasks; makespans at 200 x 15 {}",
-            list(&against),
-            percent(bad)
+            percents(&against),
+            percents(&[bad])
         ),
         verdict: ClaimVerdict::of(alike == 3 && bad > EVEN, alike > 0 && bad > EVEN),
     });
@@ -181,7 +169,7 @@ fn prediction(table: &ComparisonTable) -> Vec<Claim> {
     claims.push(Claim {
         claim: "EXCL-PRED is better than EXCL-S.5 at 400 tasks on LRI-WISC and on homogeneous hosts",
         paper: "17, 12 %",
-        ours: list(&[lri, homogeneous]),
+        ours: percents(&[lri, homogeneous]),
         verdict: ClaimVerdict::of(lri > EVEN && homogeneous > EVEN, lri > EVEN || homogeneous > EVEN),
     });
 
@@ -238,7 +226,7 @@ fn replication(table: &ComparisonTable, equal: &[Measurement]) -> Vec<Claim> {
         Claim {
             claim: "EXCL-PRED-DUP is little better than EXCL-PRED (100 / 200 / 400 tasks)",
             paper: "little",
-            ours: list(&duplicates),
+            ours: percents(&duplicates),
             verdict: ClaimVerdict::of(
                 duplicates.iter().all(|gain| (-EVEN..=0.15).contains(gain)),
                 duplicates.iter().any(|gain| (-EVEN..=0.15).contains(gain)),
@@ -249,8 +237,8 @@ fn replication(table: &ComparisonTable, equal: &[Measurement]) -> Vec<Claim> {
             paper: "13 %; 0 % at 200 x 35",
             ours: format!(
                 "{} for 100 / 200 / 400 tasks; {} at 200 x 35",
-                list(&timeouts),
-                percent(even)
+                percents(&timeouts),
+                percents(&[even])
             ),
             verdict: ClaimVerdict::of(
                 timeouts.iter().all(|gain| *gain > EVEN) && even.abs() <= 0.05,
@@ -277,7 +265,7 @@ fn replication(table: &ComparisonTable, equal: &[Measurement]) -> Vec<Claim> {
             paper: "far",
             ours: format!(
                 "SDSC-like: DUP* {dup:.2}, TO {to:.2} times the optimum: {} less",
-                percent(1.0 - to / dup)
+                percents(&[1.0 - to / dup])
             ),
             verdict: ClaimVerdict::of(to < 0.9 * dup, to < dup),
         },
