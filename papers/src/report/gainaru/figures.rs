@@ -6,45 +6,39 @@ use simulator::figure::{Bar, Body, Figure};
 
 /// Every figure, in the paper's order.
 pub(super) fn all(found: &ScenarioResults) -> Vec<Figure> {
-    let mut all = vec![
+    vec![
         second(
             found,
             "figure-2-utilisation",
             "Figure 2: system utilisation",
             "utilisation",
-            |cell| cell.utilisation,
+            USED,
         ),
         second(
             found,
             "figure-2-response",
             "Figure 2: average response time",
             "hours",
-            |cell| cell.response,
+            RESPONSE,
         ),
         third(found),
-        fourth(found, "figure-4-utilisation", "utilisation", |cell| {
-            cell.utilisation
-        }),
-        fourth(found, "figure-4-response", "hours", |cell| cell.response),
-    ];
-    all.extend([
-        fifth(found, "figure-5-utilisation", "utilisation", |cell| {
-            cell.utilisation
-        }),
-        fifth(found, "figure-5-response", "hours", |cell| cell.response),
+        fourth(found, "figure-4-utilisation", "utilisation", USED),
+        fourth(found, "figure-4-response", "hours", RESPONSE),
+        fifth(found, "figure-5-utilisation", "utilisation", USED),
+        fifth(found, "figure-5-response", "hours", RESPONSE),
         by_rate(
             found,
             "figure-6-utilisation",
             "Figure 6: system utilisation",
             "utilisation",
-            |cell| cell.utilisation,
+            USED,
         ),
         by_rate(
             found,
             "figure-6-response",
             "Figure 6: response time of all jobs",
             "hours",
-            |cell| cell.response,
+            RESPONSE,
         ),
         by_rate(
             found,
@@ -53,17 +47,16 @@ pub(super) fn all(found: &ScenarioResults) -> Vec<Figure> {
             "hours",
             |cell| cell.large,
         ),
-        eighth(found, "figure-8-utilisation", "utilisation", |cell| {
-            cell.utilisation
-        }),
-        eighth(found, "figure-8-response", "hours", |cell| cell.response),
+        eighth(found, "figure-8-utilisation", "utilisation", USED),
+        eighth(found, "figure-8-response", "hours", RESPONSE),
         learning(found),
-    ]);
-
-    all
+    ]
 }
 
 type Of = fn(&StrategyResults) -> RunMean;
+
+const USED: Of = |cell| cell.utilisation;
+const RESPONSE: Of = |cell| cell.response;
 
 fn bar(mean: RunMean) -> Bar {
     Bar {
@@ -72,43 +65,31 @@ fn bar(mean: RunMean) -> Bar {
     }
 }
 
+/// The series of each way of asking: what `of` makes of each place and its results there.
+fn series<X, T>(
+    places: &[(X, Vec<StrategyResults>)],
+    of: impl Fn(&X, &StrategyResults) -> T,
+) -> Vec<(String, Vec<T>)> {
+    let ways = places.first().into_iter().flat_map(|(_, cells)| cells);
+    ways.enumerate()
+        .map(|(at, way)| {
+            let each = places.iter().map(|(x, cells)| of(x, &cells[at]));
+            (way.who.to_owned(), each.collect())
+        })
+        .collect()
+}
+
 /// The bars of each way of asking, over groups of cells.
 fn bars(groups: Vec<(String, Vec<StrategyResults>)>, of: Of) -> Body {
-    let names: Vec<&str> = groups
-        .first()
-        .map(|(_, cells)| cells.iter().map(|cell| cell.who).collect())
-        .unwrap_or_default();
-    let series = names.iter().enumerate().map(|(at, name)| {
-        let heights = groups
-            .iter()
-            .map(|(_, cells)| bar(of(&cells[at])))
-            .collect();
-        (String::from(*name), heights)
-    });
-    let series = series.collect();
-
     Body::Bars {
+        series: series(&groups, |_, cell| bar(of(cell))),
         groups: groups.into_iter().map(|(name, _)| name).collect(),
-        series,
     }
 }
 
 /// The lines of each way of asking, over numbers.
-fn lines(points: &[(f64, Vec<StrategyResults>)], of: Of) -> Body {
-    let names: Vec<&str> = points
-        .first()
-        .map(|(_, cells)| cells.iter().map(|cell| cell.who).collect())
-        .unwrap_or_default();
-    let line = |(at, name): (usize, &&str)| {
-        (
-            String::from(*name),
-            points
-                .iter()
-                .map(|(x, cells)| (*x, of(&cells[at]).value))
-                .collect(),
-        )
-    };
-    Body::Lines(names.iter().enumerate().map(line).collect())
+fn lines<X: Copy + Into<f64>>(points: &[(X, Vec<StrategyResults>)], of: Of) -> Body {
+    Body::Lines(series(points, |x, cell| ((*x).into(), of(cell).value)))
 }
 
 fn second(found: &ScenarioResults, name: &str, title: &str, y: &str, of: Of) -> Figure {
@@ -159,7 +140,7 @@ fn third(found: &ScenarioResults) -> Figure {
         title,
         "law of run times, and processors",
         "utilisation",
-        bars(groups, |cell| cell.utilisation),
+        bars(groups, USED),
     )
 }
 
@@ -196,17 +177,12 @@ fn fourth(found: &ScenarioResults, name: &str, y: &str, of: Of) -> Figure {
 }
 
 fn fifth(found: &ScenarioResults, name: &str, y: &str, of: Of) -> Figure {
-    let points: Vec<_> = found
-        .second
-        .iter()
-        .map(|(percent, cells)| (f64::from(*percent), cells.clone()))
-        .collect();
     Figure::new(
         name,
         "Figure 5: speculative backfilling",
         "small jobs, in percent",
         y,
-        lines(&points, of),
+        lines(&found.second, of),
     )
 }
 
