@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::http::StatusCode;
 use bytes::Bytes;
-use common::attempt::{OutputFile, StreamKind};
+use common::attempt::StreamKind;
 use common::selector::Selector;
 use common::view::{OutputView, TaskState};
 use common::wire::client::{Reply, Request, TailFrom, TailNews};

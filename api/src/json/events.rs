@@ -177,7 +177,7 @@ pub struct FileJson {
 
 impl FileJson {
     /// Returns the form of an output file, with its content if that came with it.
-    pub(crate) fn of(file: &FileView, text: Option<String>) -> Self {
+    pub(crate) fn of(file: &OutputFile, text: Option<String>) -> Self {
         Self {
             path: file.path.to_string(),
             bytes: file.blob.size,

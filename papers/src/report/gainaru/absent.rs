@@ -30,9 +30,8 @@ const fn way(policy: &'static str, told: bool) -> OwnerKnowledge<'static> {
 
 const fn promised(policy: &'static str, told: bool) -> OwnerKnowledge<'static> {
     OwnerKnowledge {
-        policy,
         deadline: true,
-        told,
+        ..way(policy, told)
     }
 }
 
@@ -83,19 +82,15 @@ pub(super) fn measure(study: &Study) -> Result<Absent, BadLaw> {
         for (name, law, unit_s) in LAWS {
             let law: NamedLaw = law.parse()?;
             let came = each_run(study.threads, study.runs, |number| {
-                let run_number = u32::try_from(number).unwrap_or(u32::MAX);
-                let hosts = HOSTS;
-                let tasks = TASKS;
-                let seed = study.seed;
                 let case = Case {
                     owners,
-                    hosts,
-                    tasks,
+                    hosts: HOSTS,
+                    tasks: TASKS,
                     law: &law,
                     unit_s,
                     known: KNOWN,
-                    seed,
-                    run: run_number,
+                    seed: study.seed,
+                    run: u32::try_from(number).unwrap_or(u32::MAX),
                 };
                 ways.iter()
                     .map(|way| run(&case, *way))
@@ -157,22 +152,18 @@ pub(super) fn section(out: &mut String, found: &Absent) {
         ]);
 
         for (_, law, lines) in found.iter().filter(|(of, ..)| *of == owners) {
-            for AbsentRow {
-                way,
-                makespan,
-                wasted,
-                killed,
-                given_back,
-            } in lines
-            {
-                let told = if way.told { "yes" } else { "no" };
-                let makespan = makespan.text(3);
-                let reach = wasted.half.map(|half| format!(" ± {:.1}", 100.0 * half));
+            for line in lines {
+                let reach = line.wasted.half;
+                let reach = reach.map(|half| format!(" ± {:.1}", 100.0 * half));
                 let reach = reach.unwrap_or_default();
-                let wasted = format!("{:.1} %{reach}", 100.0 * wasted.value);
-                let counts = (format!("{killed:.2}"), format!("{given_back:.2}"));
                 out.row([
-                    *law, way.policy, told, &makespan, &wasted, &counts.0, &counts.1,
+                    *law,
+                    line.way.policy,
+                    if line.way.told { "yes" } else { "no" },
+                    &line.makespan.text(3),
+                    &format!("{:.1} %{reach}", 100.0 * line.wasted.value),
+                    &format!("{:.2}", line.killed),
+                    &format!("{:.2}", line.given_back),
                 ]);
             }
         }

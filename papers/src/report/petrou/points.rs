@@ -234,41 +234,23 @@ pub(super) enum Axis {
 impl Slice {
     pub(super) fn all(stride: usize) -> Vec<Slice> {
         let base = TABLE_3;
-        let users = (1..=9).map(|half| {
-            (
-                f64::from(2 * half),
-                StudyPoint {
-                    users: 2 * half as usize,
-                    ..base
-                },
-                1,
-            )
-        });
-
+        let users = (1..=9).map(|half| 2 * half);
+        let users = users.map(|users: usize| (users as f64, StudyPoint { users, ..base }, 1));
         let change = (0..=4).map(|tenth| f64::from(tenth) / 10.0);
-        let change = change.map(|most| {
-            (
-                most / 2.0,
-                StudyPoint {
-                    change_max: most,
-                    ..base
-                },
-                1,
-            )
+        let change = change.map(|change_max| {
+            let point = StudyPoint { change_max, ..base };
+            (change_max / 2.0, point, 1)
         });
 
         let tasks = (0..=10).map(|power| {
             let tasks_max = 1_u32 << power;
             let mean = f64::from(1 + tasks_max) / 2.0;
-            (
-                mean,
-                StudyPoint {
-                    tasks_max,
-                    change_max: 0.1,
-                    ..base
-                },
-                1,
-            )
+            let point = StudyPoint {
+                tasks_max,
+                change_max: 0.1,
+                ..base
+            };
+            (mean, point, 1)
         });
 
         let service = (1..=10).map(|step| 360.0 * f64::from(step));
@@ -276,14 +258,8 @@ impl Slice {
         let think = (0..=5).map(|step| 20.0 + 3_600.0 * f64::from(step));
         let think = think.map(|think_s| (think_s, StudyPoint { think_s, ..base }, 1));
         let servers = [1, 2, 4, 8, 16].map(|n: usize| {
-            (
-                n as f64,
-                StudyPoint {
-                    users: 8 * n,
-                    ..base
-                },
-                n,
-            )
+            let users = 8 * n;
+            (n as f64, StudyPoint { users, ..base }, n)
         });
 
         let all: [(Axis, AxisValues); 6] = [
