@@ -44,6 +44,15 @@ fn is_late(laws: &Laws, copy_s: f64) -> bool {
         .all(|end| end.law.suspended_s.is_some() || end.law.end_s > copy_s)
 }
 
+/// Returns the upper end of an interval, of which the lower part of a round of tasks is no end: a host that is lost or slow
+/// costs a job of few rounds a whole one. Less than half a round says that none is to be expected.
+fn whole_rounds_s(finish_s: f64, high_s: f64, task_s: f64) -> f64 {
+    if high_s - finish_s < 0.5 * task_s {
+        return high_s;
+    }
+    high_s.max(finish_s + task_s)
+}
+
 /// Whether each host holds the tasks of one job up that it has: a host may have a thousand.
 type HostsHeldUp = BTreeMap<HostId, bool>;
 
@@ -287,10 +296,11 @@ impl Scheduler {
 
         let at = |s: f64| now + Span::from_secs_f64(s.min(FAR_S));
         let finish_s = middle.law.quantile_s(0.5);
+        let high_s = whole_rounds_s(finish_s, end_s(high, PARTS[2]), pace.task_s);
         finish_s.is_finite().then(|| Prediction {
             finish: at(finish_s),
             low: at(end_s(low, PARTS[0])),
-            high: at(end_s(high, PARTS[2])),
+            high: at(high_s),
         })
     }
 
