@@ -8,13 +8,20 @@ use common::{AttemptId, HostId, JobId, TaskId};
 
 use super::Core;
 
-/// Returns what a host reports of its attempts without numbers that are no progress.
+/// Returns what a host reports of its attempts: the last report of each, without numbers that are no
+/// progress.
 pub(super) fn sound(held: Vec<HeldAttempt>) -> Vec<HeldAttempt> {
-    let sound = |held: HeldAttempt| HeldAttempt {
-        progress: held.progress.and_then(sound_part),
-        ..held
-    };
-    held.into_iter().map(sound).collect()
+    let mut seen = BTreeSet::new();
+    let newest = held.into_iter().rev();
+    let mut last: Vec<HeldAttempt> = newest
+        .filter(|held| seen.insert(held.attempt))
+        .map(|held| HeldAttempt {
+            progress: held.progress.and_then(sound_part),
+            ..held
+        })
+        .collect();
+    last.reverse();
+    last
 }
 
 impl Core {

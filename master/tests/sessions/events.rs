@@ -2,6 +2,7 @@
 //! too late.
 
 use common::event::{EventView, Following, GridEvent};
+use common::host::YieldReason;
 use common::wire::encode;
 
 use super::*;
@@ -180,6 +181,35 @@ async fn a_follower_that_comes_too_late_is_told_from_where_to_go_on() {
         code(&refused) == RefusalCode::Invalid && refused.to_string().contains("no event"),
         "{refused}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_repeats_an_attempt_counts_with_the_last_report_of_it_alone() {
+    let master = Master::start().await;
+    let pc = master.enrol(Role::Worker, "pc").await;
+    let mut worker = master.worker(&pc, Vec::new()).await;
+    let admin = master.admin().await;
+    submit(&admin, 1, &noops(1)).await.unwrap();
+    let attempt = worker.assignments(1).await.remove(0).attempt;
+
+    let in_phase = |phase| HeldAttempt {
+        phase,
+        ..held(attempt)
+    };
+    let suspended = in_phase(Phase::Suspended(YieldReason::InUse));
+    for last in [suspended.clone(), in_phase(Phase::Running)] {
+        let mut reports = [in_phase(Phase::Queued), held(attempt), suspended.clone()].repeat(50);
+        reports.extend(vec![last; 50]);
+        let phases = ToMaster::Phases(reports);
+        worker.control.tx.send(&phases).await.unwrap();
+    }
+    worker.deliver(attempt).await;
+    worker.acknowledged(attempt).await;
+
+    let all = views(&past(&admin, 0, false).await);
+    let named = |name: &str| all.iter().filter(|view| view.event.name() == name).count();
+    let told = ["task-running", "task-suspended", "task-resumed"].map(named);
+    assert_eq!(told, [1; 3]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
