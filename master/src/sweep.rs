@@ -55,14 +55,17 @@ pub(crate) async fn serve(state: Arc<SessionContext>) {
 
     loop {
         turns.tick().await;
-        // Hosts are trimmed one at a time, so that other asks do not wait long.
+        // Hosts are trimmed one at a time and in portions, so that other asks do not wait long.
         let Ok(hosts) = state.core.ask::<HostNames>(HostAsk::Names).await else {
             return;
         };
         for host in hosts.keys() {
-            let trim = HostAsk::TrimAvailability(*host);
-            if state.core.ask::<()>(trim).await.is_err() {
-                return;
+            loop {
+                match state.core.ask(HostAsk::TrimAvailability(*host)).await {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(_) => return,
+                }
             }
         }
 

@@ -181,13 +181,11 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use common::host::OwnerState;
-    use common::identity::IdentityState;
     use common::view::HostState;
     use common::{Speed, Time};
 
-    use super::super::retention::tests::core;
+    use super::super::retention::tests::{core, restored};
     use super::*;
-    use crate::store::{Attendance, RestoredHost};
 
     #[test]
     fn a_heartbeat_that_waited_for_a_slow_store_is_heard_before_the_lease_ends() {
@@ -233,21 +231,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut core = core(dir.path(), Time(1_700_000_000_000_000), true);
         let host = HostId(1);
-        core.restore_host(RestoredHost {
-            labels: Default::default(),
-            id: host,
-            name: "pc".to_owned(),
-            facts: None,
-            draining: false,
-            finished: 0,
-            lost: 0,
-            heard: None,
-            identity: IdentityState::Active,
-            owner: None,
-            valid: 0,
-            attendance: Attendance::Expected,
-        })
-        .unwrap();
+        core.restore_host(restored(host, "pc")).unwrap();
 
         let heartbeat = ToMaster::Heartbeat {
             status: Status::from(OwnerState::Away),

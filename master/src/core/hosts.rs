@@ -72,6 +72,8 @@ pub(super) struct Host {
     claimed_wildly: bool,
     /// When the rows of its availability were counted last.
     pub(super) rows_counted: Option<Time>,
+    /// The rows that were added to its availability since.
+    pub(super) rows_added: usize,
     /// The state that followers were told, with the owner's reason.
     pub(super) told: Option<(HostState, Option<YieldReason>)>,
 }
@@ -165,6 +167,7 @@ impl Host {
             runs: WorkerRuns::default(),
             claimed_wildly: false,
             rows_counted: None,
+            rows_added: 0,
             told: None,
         }
     }

@@ -111,17 +111,19 @@ impl Core {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::collections::BTreeSet;
     use std::path::Path;
 
+    use common::identity::IdentityState;
     use common::job::{CommandSpec, Rules, Work};
-    use common::{JobSpec, RequestId, TaskSet, Time};
+    use common::{HostId, JobSpec, RequestId, TaskSet, Time};
     use link::BlobStore;
     use uuid::Uuid;
 
     use super::super::ask::UpkeepAsk;
     use super::super::{Around, SafetyRules};
     use super::*;
-    use crate::store::{NewJob, Reader, Writer};
+    use crate::store::{Attendance, NewJob, Reader, RestoredHost, Writer};
     use crate::{Accept, Config};
 
     const START: Time = Time(1_700_000_000_000_000);
@@ -150,6 +152,24 @@ pub(super) mod tests {
             SafetyRules::KEPT,
         )
         .unwrap()
+    }
+
+    /// A host of this name of which nothing more is known.
+    pub(in crate::core) fn restored(id: HostId, name: &str) -> RestoredHost {
+        RestoredHost {
+            labels: BTreeSet::new(),
+            id,
+            name: name.to_owned(),
+            facts: None,
+            draining: false,
+            finished: 0,
+            lost: 0,
+            heard: None,
+            identity: IdentityState::Active,
+            owner: None,
+            valid: 0,
+            attendance: Attendance::Expected,
+        }
     }
 
     /// A stopped master's directory with a job that was settled at `START`.

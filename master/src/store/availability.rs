@@ -16,12 +16,14 @@ const ALIKE: f32 = 0.01;
 
 impl Writer {
     /// Adds the intervals that a host's worker has recorded. Their parts before the end of the last
-    /// stored interval are dropped, so an interval that is sent twice is stored once.
+    /// stored interval are dropped, so an interval that is sent twice is stored once. Returns the number
+    /// of new rows.
     pub(crate) fn add_availability(
         &mut self,
         host: HostId,
         stretches: &[&AvailabilityInterval],
-    ) -> StoreResult<()> {
+    ) -> StoreResult<usize> {
+        let mut added = 0;
         let mut last = last(self.db(), host)?;
         for stretch in stretches {
             let start = last
@@ -39,6 +41,8 @@ impl Writer {
                 && before.join(&now, ALIKE)
             {
                 now = before;
+            } else {
+                added += 1;
             }
             self.change(
                 "INSERT INTO availability (host, start, \"end\", cpu, owner, reason) VALUES ($1, $2, $3, $4, $5, $6)
@@ -49,7 +53,7 @@ impl Writer {
             last = Some(now);
         }
 
-        Ok(())
+        Ok(added)
     }
 
     /// The newest `most` intervals of a host that end after `since`, the oldest of them first.
@@ -68,14 +72,15 @@ impl Writer {
         Ok(newest)
     }
 
-    /// Removes a host's intervals that ended before `oldest`, and where `most` is given its oldest rows
-    /// beyond that many, for which all rows are read.
+    /// Removes a portion of a host's intervals that ended before `oldest`, and where `most` is given of
+    /// its oldest rows beyond that many, for which all rows are read. Returns whether there may be more.
     pub(crate) fn trim_availability(
         &mut self,
         host: HostId,
         oldest: Time,
         most: Option<u32>,
-    ) -> StoreResult<()> {
+        portion: u32,
+    ) -> StoreResult<bool> {
         // No two overlap: the last but one of those that began before has ended before, too.
         let sql = "SELECT start, \"end\" FROM availability WHERE host = $1 AND start < $2 ORDER BY start DESC LIMIT 2";
         let oldest = micros(oldest);
@@ -94,14 +99,13 @@ impl Writer {
         };
 
         // Only a change opens a transaction, which costs a sync.
-        if let Some(last) = ended.map(|(start, _)| start).max(beyond) {
-            self.change(
-                "DELETE FROM availability WHERE host = $1 AND start <= $2",
-                values![host.0, last],
-            )?;
-        }
-
-        Ok(())
+        let Some(last) = ended.map(|(start, _)| start).max(beyond) else {
+            return Ok(false);
+        };
+        let sql = "DELETE FROM availability WHERE host = $1 AND start IN
+                   (SELECT start FROM availability WHERE host = $1 AND start <= $2 ORDER BY start LIMIT $3)";
+        let gone = self.count(sql, values![host.0, last, portion])?;
+        Ok(gone == portion as usize)
     }
 }
 

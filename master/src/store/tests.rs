@@ -262,24 +262,49 @@ fn neighbours_that_are_alike_are_one_row_and_old_rows_go() {
         .1
         .remove(1);
     assert_eq!(why, busy);
-    store.trim_availability(HostId(1), Time(500), None).unwrap();
+    store
+        .trim_availability(HostId(1), Time(500), None, 100)
+        .unwrap();
     store.commit().unwrap();
     let left = [(500, 510, 0.0), (520, 530, 1.0)];
     assert_eq!(recorded(&dir, 0, 1_000), left);
     // One that has not ended by then stays whole.
-    store.trim_availability(HostId(1), Time(505), None).unwrap();
+    store
+        .trim_availability(HostId(1), Time(505), None, 100)
+        .unwrap();
     store.commit().unwrap();
     assert_eq!(recorded(&dir, 0, 1_000), left);
     store
-        .trim_availability(HostId(1), Time(0), Some(1))
+        .trim_availability(HostId(1), Time(0), Some(1), 100)
         .unwrap();
 
     store.commit().unwrap();
     assert_eq!(recorded(&dir, 0, 1_000), [(520, 530, 1.0)]);
     store
-        .trim_availability(HostId(1), Time(0), Some(1))
+        .trim_availability(HostId(1), Time(0), Some(1), 100)
         .unwrap();
     assert!(!store.commit().unwrap(), "nothing to do is no change");
+}
+
+#[test]
+fn recorded_intervals_that_are_old_or_too_many_go_in_portions() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(&dir);
+    let apart: Vec<_> = (0..7).map(|n| stretch(n * 10, n * 10 + 5, 1.0)).collect();
+    let apart: Vec<_> = apart.iter().collect();
+    assert_eq!(store.add_availability(HostId(1), &apart).unwrap(), 7);
+    let mut left = |oldest, most| {
+        let trimmed = store.trim_availability(HostId(1), Time(oldest), most, 2);
+        let more = trimmed.unwrap();
+        let rows = store.recorded(HostId(1), Time(0), 100).unwrap();
+        (more, rows.len(), rows[0].start)
+    };
+
+    assert_eq!(left(25, None), (true, 5, Time(20)));
+    assert_eq!(left(25, None), (false, 4, Time(30)));
+    assert_eq!(left(25, None), (false, 4, Time(30)));
+    assert_eq!(left(0, Some(1)), (true, 2, Time(50)));
+    assert_eq!(left(0, Some(1)), (false, 1, Time(60)));
 }
 
 #[test]

@@ -175,7 +175,7 @@ fn live(days: u64, keep: Option<u64>) -> Vec<u64> {
             super::tests::clear(&mut store);
             (1..=HOSTS).for_each(|host| {
                 store
-                    .trim_availability(HostId(host), then, Some(100_000))
+                    .trim_availability(HostId(host), then, Some(100_000), 10_000)
                     .unwrap();
             });
             store.trim_tokens(then).unwrap();

@@ -1,12 +1,10 @@
 //! The standings of hosts that may follow one another, and what becomes of hosts that go away.
 
 use common::BlobRef;
-use common::identity::IdentityState;
 use common::update::{ProgramVersion, RolloutPace, SignedUpdate};
 
-use super::super::retention::tests::core;
+use super::super::retention::tests::{core, restored};
 use super::*;
-use crate::store::RestoredHost;
 
 const AT: Time = Time(1_000_000_000);
 
@@ -95,21 +93,8 @@ fn core_of_ready(dir: &std::path::Path, hosts: u32, version: u16) -> Core {
     let mut core = core(dir, Time(1_700_000_000_000_000), true);
     let mut rollout = rollout(false, RolloutState::Done);
     for id in (1..=hosts).map(HostId) {
-        core.restore_host(RestoredHost {
-            labels: Default::default(),
-            id,
-            name: format!("pc-{id}"),
-            facts: None,
-            draining: false,
-            finished: 0,
-            lost: 0,
-            heard: None,
-            identity: IdentityState::Active,
-            owner: None,
-            valid: 0,
-            attendance: Attendance::Expected,
-        })
-        .unwrap();
+        core.restore_host(restored(id, &format!("pc-{id}")))
+            .unwrap();
 
         let presence = HostPresence::Here {
             since: core.now,

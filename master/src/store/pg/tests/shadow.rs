@@ -101,7 +101,7 @@ fn act(store: &mut Writer, (what, job, task, number, n): Deed, started: bool, at
         13 => {
             let stretch =
                 AvailabilityInterval::of(Time(at), Time(at + 9), OwnerState::Away, f32::from(n));
-            store.add_availability(host, &[&stretch])
+            store.add_availability(host, &[&stretch]).map(drop)
         }
         14 => store.host_valid(host, task),
         15 => {
