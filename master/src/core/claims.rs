@@ -13,6 +13,9 @@ use crate::store::StoreResult;
 /// in `SLACK_PART` of the time is believed.
 const SLACK: Span = Span::from_millis(100);
 const SLACK_PART: u64 = 16;
+/// The most that is believed of any time, whatever the clock says: a hundred years of processor time
+/// are nine months on 128 cores. The store can add up the times of 2,900 such attempts of a task.
+const MOST: Span = Span::from_secs(100 * 365 * 86_400);
 /// Of attempts that ran for less, most of the time is the start of a process.
 const LEAST_RAN: Span = Span::from_millis(50);
 
@@ -24,7 +27,7 @@ pub(super) struct BelievedClaim {
     pub(super) spent: Spent,
 }
 
-/// Returns the claim cut to what is possible on a host with `cores` cores within `had`.
+/// Returns the claim cut to what is possible on a host with `cores` cores within `had`, and to [`MOST`].
 fn bounded(claimed: Spent, had: Span, cores: u32) -> Spent {
     let with_slack = |span: Span| {
         Span(
@@ -33,12 +36,11 @@ fn bounded(claimed: Spent, had: Span, cores: u32) -> Spent {
                 .saturating_add(span.0 / SLACK_PART),
         )
     };
-    let most = with_slack(had);
+    let most = with_slack(had).min(MOST);
     let ran = claimed.ran.min(most);
     let suspended = claimed.suspended.min(most);
-    let cpu = claimed.cpu.min(Span(
-        with_slack(ran).0.saturating_mul(u64::from(cores.max(1))),
-    ));
+    let of_cores = with_slack(ran).0.saturating_mul(u64::from(cores.max(1)));
+    let cpu = claimed.cpu.min(Span(of_cores)).min(MOST);
 
     Spent {
         ran,
@@ -79,7 +81,7 @@ impl Core {
 
         // If the clock was set back meanwhile, the elapsed time is unknown.
         let had = if assigned > self.now {
-            Span(i64::MAX.unsigned_abs() / 4)
+            MOST
         } else {
             self.now.since(assigned)
         };
@@ -188,6 +190,33 @@ mod tests {
             "of the time that it ran"
         );
     }
+
+    #[test]
+    fn claims_from_before_the_clock_was_set_back_add_up_in_the_account_of_their_user() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut core = core(dir.path(), Time(1), true);
+        let job = add_job_with(&mut core.store, 1, (&spec(1), &[]), "ann");
+        let host = HostId(1);
+        for number in 1..=20 {
+            let id = attempt(job, 1, number);
+            start(&mut core.store, id);
+            let state = AttemptState::Killed;
+            core.store
+                .attempt_ended(id, state, core.now, "no need")
+                .unwrap();
+            let claim = Spent {
+                attempt: id,
+                ..spent(Span(u64::MAX), Span(u64::MAX))
+            };
+            let counts = core.believed(host, claim).unwrap().spent;
+            assert_eq!((counts.ran, counts.cpu), (MOST, MOST));
+            core.store.attempt_spent(host, &counts, core.now).unwrap();
+        }
+
+        core.store.forget_job(job).unwrap();
+        core.store.clear_forgotten(core.now, 100).unwrap();
+    }
+
     #[test]
     fn what_is_claimed_long_after_the_end_of_an_attempt_counts_until_its_host_had_to_hear_of_it() {
         let dir = tempfile::tempdir().unwrap();
