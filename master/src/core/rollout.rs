@@ -317,9 +317,12 @@ impl RolloutNow {
     }
 }
 
-/// The time for which a host that is missing was waited for, in words.
-pub(super) fn missing_in_words(patience: Span) -> String {
-    format!("it has the new program and was away for {patience}")
+/// The failure of a host that is missing, with the time for which it was waited for. After a restart
+/// of the master it is known by these words: they are the master's, and no host's.
+pub(super) fn missing_as_failed(patience: Span) -> HostProgress {
+    HostProgress::Failed(format!(
+        "it has the new program and was away for {patience}"
+    ))
 }
 
 /// The reason for which a host is left out that does not answer, in words.

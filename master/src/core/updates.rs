@@ -12,7 +12,7 @@ use common::{HostId, Span, Time};
 
 use super::Core;
 use super::rollout::{
-    HostPresence, RolloutNow, RolloutStep, STAGES, SeenHost, missing_in_words, place,
+    HostPresence, RolloutNow, RolloutStep, STAGES, SeenHost, missing_as_failed, place,
     silent_in_words,
 };
 use crate::store::{
@@ -151,6 +151,9 @@ impl Core {
 
         for (platform, host, progress) in self.store.rollout_hosts()? {
             if let Some(rollout) = self.updates.rollouts.get_mut(&platform) {
+                if progress.0 == missing_as_failed(rollout.stored.pace.patience) {
+                    rollout.missing.insert(host);
+                }
                 rollout.hosts.insert(host, progress);
             }
         }
@@ -396,7 +399,7 @@ impl Core {
         let patience = rollout.stored.pace.patience;
         let progress = match step {
             RolloutStep::LeaveOut(_) => HostProgress::Refused(silent_in_words(patience)),
-            RolloutStep::Missing(_) => HostProgress::Failed(missing_in_words(patience)),
+            RolloutStep::Missing(_) => missing_as_failed(patience),
             _ => HostProgress::Offered,
         };
         if progress == HostProgress::Offered {

@@ -220,6 +220,36 @@ fn a_host_that_was_missed_and_is_back_counts_as_one_that_runs_it_at_once() {
 }
 
 #[test]
+fn a_host_that_was_missed_and_is_back_after_a_restart_of_the_master_takes_the_program_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut before = core_of_ready(dir.path(), 2, WEIGHING_VERSION);
+    let missed = HostId(1);
+    let ended = HostId(2);
+    let stored = &before.updates.rollouts[PLATFORM].stored;
+    before.store.set_rollout(PLATFORM, stored).unwrap();
+    before
+        .roll_host(PLATFORM, missed, &RolloutStep::Missing(missed))
+        .unwrap();
+    let failed = HostProgress::Failed("it ended".into());
+    before.progressed(PLATFORM, ended, failed.clone()).unwrap();
+    before.finish_group().unwrap();
+    drop(before);
+
+    let mut core = core(dir.path(), Time(1_700_000_000_000_000), true);
+    let mut back = |id: HostId| {
+        core.restore_host(restored(id, &format!("pc-{id}")))
+            .unwrap();
+        core.greet_update(id, WEIGHING_VERSION);
+        let runs = HostProgress::Runs(0);
+        core.progressed(PLATFORM, id, runs).unwrap();
+        (core.mail(id).update.is_some(), progress_of(&core, id))
+    };
+    assert_eq!(back(missed), (true, HostProgress::Runs(0)));
+    // That is its own word, which it takes back seldom.
+    assert_eq!(back(ended), (false, failed));
+}
+
+#[test]
 fn what_is_done_goes_on_to_hosts_that_come_later_unless_it_is_a_downgrade_or_was_stopped() {
     assert!(rollout(false, RolloutState::Done).is_due(AT));
     assert!(!rollout(true, RolloutState::Done).is_due(AT));
