@@ -85,6 +85,8 @@ struct WorkerRuns {
     current: Option<Uuid>,
     /// Earlier runs, the oldest first.
     before: VecDeque<Uuid>,
+    /// When it was told last that two workers use one identity.
+    told: Option<Time>,
 }
 
 /// A `Completion` that a host delivers.
@@ -105,6 +107,8 @@ const PORTION: usize = 500;
 const MOST_CORES: u32 = 4_096;
 /// The most earlier runs of a worker that are remembered.
 const RUNS: usize = 32;
+/// The time within which it is told once of a host that two workers use its identity.
+const TOLD_EVERY: Span = Span::from_secs(60);
 
 impl WorkerRuns {
     /// Enters a run. Returns false if another run has replaced it before: two workers then use one
@@ -391,6 +395,7 @@ impl Core {
         session: SessionId,
         run: Uuid,
     ) -> StoreResult<()> {
+        let now = self.now;
         let Some(host) = self
             .hosts
             .get_mut(&id)
@@ -403,15 +408,20 @@ impl Core {
         }
 
         let name = host.name.clone();
-        tracing::warn!(
-            host = name,
-            "two workers use one identity: the one that was replaced before is sent away"
-        );
-
+        let told = host.runs.told.filter(|at| now.since(*at) < TOLD_EVERY);
+        host.runs.told = told.or(Some(now));
         let why = format!("another worker has the identity of {name}, too");
         let hint = "was this PC's disk copied? join again with a token of its own: deskgrid worker start --rejoin \
                     --master HOST:PORT --join TOKEN";
         self.mail(id).refuse = Some(Refusal::new(RefusalCode::Conflict, &why, hint));
+        if told.is_some() {
+            return Ok(()); // One host must not fill the log.
+        }
+
+        tracing::warn!(
+            host = name,
+            "two workers use one identity: the one that was replaced before is sent away"
+        );
         self.audit(&name, "clone", "its identity", Err(&why))
     }
 

@@ -201,7 +201,7 @@ async fn a_message_that_repeats_an_attempt_counts_with_the_last_report_of_it_alo
         let mut reports = [in_phase(Phase::Queued), held(attempt), suspended.clone()].repeat(50);
         reports.extend(vec![last; 50]);
         let phases = ToMaster::Phases(reports);
-        worker.control.tx.send(&phases).await.unwrap();
+        worker.tell(phases).await;
     }
     worker.deliver(attempt).await;
     worker.acknowledged(attempt).await;
