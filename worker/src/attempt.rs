@@ -130,7 +130,14 @@ impl Workshop {
         (config, gpus): (Config, Option<u32>),
         force: InForce,
     ) -> io::Result<Self> {
-        empty(&root)?;
+        if let Err(error) = empty(&root) {
+            tracing::warn!(
+                dir = %root.display(),
+                %error,
+                "what earlier tasks left here cannot be removed, and takes disk: remove it, as root if need be. This worker starts \
+                 nevertheless, and tries again at its next start"
+            );
+        }
         link::files::private_dir(&root)?;
         if os::is_root() {
             files::let_through(&root)?;

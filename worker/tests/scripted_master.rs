@@ -39,6 +39,7 @@ use common::wire::{Refusal, RefusalCode};
 use common::{AttemptId, BlobRef, Content, Span, Time};
 use disk::{
     a_task_has_ended_although_the_disk_has_not_taken_its_output,
+    a_worker_starts_whatever_its_earlier_tasks_have_left,
     the_disk_of_a_frozen_task_is_looked_at_once_it_goes_on,
 };
 use door::{
@@ -91,6 +92,7 @@ const TESTS: &[(&str, Test)] = tests![
     a_worker_that_is_to_end_before_it_has_begun_ends_in_order,
     the_disk_of_a_frozen_task_is_looked_at_once_it_goes_on,
     a_task_has_ended_although_the_disk_has_not_taken_its_output,
+    a_worker_starts_whatever_its_earlier_tasks_have_left,
     a_state_that_is_not_whole_is_not_used,
     a_state_that_is_too_large_is_refused_and_the_task_goes_on,
     a_state_larger_than_a_worker_saves_is_gone_on_from_as_far_as_its_disk_allows,

@@ -86,17 +86,10 @@ pub(crate) fn stamp_of(meta: &std::fs::Metadata) -> FileStamp {
     (files::id_of(meta), meta.len(), meta.modified().ok())
 }
 
-/// Removes a directory and its content, also where access rights were taken away.
-pub(crate) fn remove_tree(dir: &std::path::Path) -> std::io::Result<()> {
-    use std::io::ErrorKind::{NotFound, PermissionDenied};
-    match std::fs::remove_dir_all(dir) {
-        Err(error) if error.kind() == NotFound => Ok(()),
-        Err(error) if error.kind() == PermissionDenied => {
-            files::open_up(dir);
-            std::fs::remove_dir_all(dir)
-        }
-        done => done,
-    }
+/// Removes a file, or a directory and its content, also where access rights were taken away; fine where
+/// there is nothing.
+pub(crate) fn remove_tree(path: &std::path::Path) -> std::io::Result<()> {
+    link::files::unless_gone(files::remove_tree(path)).map(drop)
 }
 
 /// A command that does nothing, for probes, and the `PATH` where it is found.

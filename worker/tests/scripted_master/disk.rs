@@ -1,7 +1,9 @@
-//! The disk of the host: what tasks that the owner freezes have on it, and what waits for it.
+//! The disk of the host: what tasks that the owner freezes have on it, what waits for it, and what
+//! earlier tasks have left there.
 
 use std::time::Duration;
 
+use rustix::fs::{CWD, IFlags, Mode, OFlags, ioctl_getflags, ioctl_setflags, mkdirat, openat};
 use tokio::sync::oneshot;
 
 use super::*;
@@ -100,4 +102,38 @@ pub(super) async fn a_task_has_ended_although_the_disk_has_not_taken_its_output(
     assert_eq!(kept.map(|blob| blob.size), Some(50_000));
     let run = tokio::task::spawn_blocking(move || run.join());
     within(run).await.unwrap().unwrap().unwrap();
+}
+
+pub(super) async fn a_worker_starts_whatever_its_earlier_tasks_have_left() {
+    let mut master = Master::new();
+    let attempts = master.home().join("attempts");
+    let left = attempts.join("9.9-1-0");
+    fs::create_dir_all(&left).unwrap();
+    // More directories in each other than a process may usually have open.
+    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut at = openat(CWD, &left, flags, Mode::empty()).unwrap();
+    for _ in 0..3_000 {
+        mkdirat(&at, "d", Mode::RWXU).unwrap();
+        at = openat(&at, "d", flags, Mode::empty()).unwrap();
+    }
+
+    // Where this test may do that, a file that not even root can remove.
+    let file = fs::File::create(left.join("stays")).unwrap();
+    let before = ioctl_getflags(&file);
+    let stays = before.is_ok_and(|flags| ioctl_setflags(&file, flags | IFlags::IMMUTABLE).is_ok());
+    let (_stop, _) = master.start();
+    let ran = tokio::time::timeout(PATIENCE, async {
+        let mut worker = master.welcome(vec![]).await;
+        worker.assign(vec![sh(1, "true")]).await;
+        worker.delivered().await.remove(0).outcome
+    });
+    let ran = ran.await;
+    let lies = left.join("stays").exists();
+    if let (true, Ok(flags)) = (stays, before) {
+        ioctl_setflags(&file, flags).unwrap();
+    }
+
+    assert_eq!(ran.unwrap(), Outcome::Succeeded);
+    assert_eq!(lies, stays);
+    assert!(!left.join("d").exists(), "what can be removed is");
 }

@@ -2,7 +2,7 @@
 //! files without following links. What only Linux has is marked.
 
 use std::collections::BTreeMap;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io;
 #[cfg(target_os = "linux")]
@@ -19,7 +19,10 @@ use std::path::{Path, PathBuf};
 #[cfg(target_os = "linux")]
 use std::time::{Duration, UNIX_EPOCH};
 
-use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, Stat, openat};
+use link::files::unless_gone;
+use rustix::fs::{
+    Access, AtFlags, CWD, FileType, Mode, OFlags, Stat, openat, renameat, statat, unlinkat,
+};
 use rustix::io::Errno;
 
 use crate::os::FileStamp;
@@ -269,7 +272,7 @@ fn below(
         }
 
         // Files that come and go meanwhile do not count.
-        let Ok(stat) = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) else {
+        let Ok(stat) = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) else {
             continue;
         };
         let bytes = u64::try_from(stat.st_blocks).unwrap_or(0) * BLOCK;
@@ -374,6 +377,92 @@ fn unlock(dir: &OwnedFd, name: &CStr) -> io::Result<OpenedDir> {
         dir,
         _unlocked: Some(unlocked),
     })
+}
+
+/// Removes a file, or a directory with everything below it: whatever rights its owner took away, however
+/// long the paths are, and however deep directories lie in each other. Does not follow links.
+pub(in crate::os) fn remove_tree(path: &Path) -> io::Result<()> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let name = CString::new(name.as_bytes())?;
+    let above = openat(CWD, path.with_file_name("."), DIRECTORY, Mode::empty())?;
+    if !is_dir(&above, &name)? {
+        return Ok(unlinkat(&above, &*name, AtFlags::empty())?);
+    }
+
+    let top = open_wholly(&above, &name)?;
+    let mut names = 0;
+    loop {
+        let before = names;
+        let emptied = empty(&top, &top, 0, &mut names);
+        // What was moved to the top may not have been looked at yet.
+        if names == before {
+            emptied?;
+            return Ok(unlinkat(&above, &*name, AtFlags::REMOVEDIR)?);
+        }
+    }
+}
+
+/// The most directories in each other that [`remove_tree`] has open: what lies deeper is moved up.
+const REMOVAL_DEPTH: u32 = 16;
+
+/// Removes what can be removed of a directory's content, and returns the first error. A directory that
+/// lies too deep is moved to `top`; `names` counts those that it can no longer have there.
+fn empty(dir: &OwnedFd, top: &OwnedFd, depth: u32, names: &mut u64) -> io::Result<()> {
+    let mut done = Ok(());
+    for entry in rustix::fs::Dir::read_from(dir)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name == c"." || name == c".." {
+            continue;
+        }
+
+        let removed = match entry.file_type() {
+            FileType::Directory | FileType::Unknown => remove_entry(dir, name, top, depth, names),
+            _ => unlinkat(dir, name, AtFlags::empty()).map_err(io::Error::from),
+        };
+        done = done.and(unless_gone(removed).map(drop));
+    }
+    done
+}
+
+fn remove_entry(
+    dir: &OwnedFd,
+    name: &CStr,
+    top: &OwnedFd,
+    depth: u32,
+    names: &mut u64,
+) -> io::Result<()> {
+    if !is_dir(dir, name)? {
+        return Ok(unlinkat(dir, name, AtFlags::empty())?);
+    }
+
+    // Only who may write to a directory can move it, too.
+    let inner = open_wholly(dir, name)?;
+    if depth < REMOVAL_DEPTH {
+        empty(&inner, top, depth + 1, names)?;
+        return Ok(unlinkat(dir, name, AtFlags::REMOVEDIR)?);
+    }
+    while let Err(error) = renameat(dir, name, top, names.to_string()) {
+        if !matches!(error, Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) {
+            return Err(error.into());
+        }
+        *names += 1;
+    }
+    *names += 1;
+    Ok(())
+}
+
+fn is_dir(dir: &OwnedFd, name: &CStr) -> io::Result<bool> {
+    let stat = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok(FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+}
+
+/// Opens a directory, and leaves its owner with all rights on it.
+fn open_wholly(dir: &OwnedFd, name: &CStr) -> io::Result<OwnedFd> {
+    let opened = enter(dir, name)?.dir;
+    // Where rights are missing then, the removal says so.
+    let _ = rustix::fs::fchmod(&opened, Mode::RWXU);
+    Ok(opened)
 }
 
 /// Returns the disk space of files that were below a directory and are removed, but still open or
@@ -519,7 +608,58 @@ pub(crate) fn open_up(root: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::mkdirat;
+
     use super::*;
+
+    /// Makes directories in each other, each with this name, and returns the innermost.
+    fn nested(dir: &Path, name: &str, times: usize) -> OwnedFd {
+        let mut at = openat(CWD, dir, DIRECTORY, Mode::empty()).unwrap();
+        for _ in 0..times {
+            mkdirat(&at, name, Mode::RWXU).unwrap();
+            at = openat(&at, name, DIRECTORY, Mode::empty()).unwrap();
+        }
+        at
+    }
+
+    #[test]
+    fn a_directory_is_removed_however_deep_long_and_locked_its_content_is() {
+        let top = tempfile::tempdir().unwrap();
+        let tree = top.path().join("tree");
+        fs::create_dir(&tree).unwrap();
+        // A name that could be given to a directory on its way up.
+        fs::write(tree.join("0"), "").unwrap();
+
+        // Longer than a path may be, with a directory at its end into which nobody may look.
+        let innermost = nested(&tree, &"n".repeat(250), 17);
+        mkdirat(&innermost, "x", Mode::RWXU).unwrap();
+        mkdirat(&innermost, "x/y", Mode::RWXU).unwrap();
+        let locked = openat(&innermost, "x", DIRECTORY, Mode::empty()).unwrap();
+        rustix::fs::fchmod(locked, Mode::empty()).unwrap();
+        // More than a process may have open, and than its stack could hold.
+        nested(&tree, "d", 10_000);
+
+        remove_tree(&tree).unwrap();
+        assert!(!tree.exists());
+    }
+
+    #[test]
+    fn a_link_is_removed_and_what_it_leads_to_stays() {
+        let top = tempfile::tempdir().unwrap();
+        let [kept, tree, link] = ["kept", "tree", "link"].map(|name| top.path().join(name));
+        [&kept, &tree]
+            .into_iter()
+            .for_each(|dir| fs::create_dir(dir).unwrap());
+        fs::write(kept.join("file"), "").unwrap();
+        for at in [&link, &tree.join("link")] {
+            std::os::unix::fs::symlink(&kept, at).unwrap();
+        }
+
+        remove_tree(&link).unwrap();
+        remove_tree(&tree).unwrap();
+        assert!(!tree.exists() && fs::symlink_metadata(&link).is_err());
+        assert!(kept.join("file").exists());
+    }
 
     #[test]
     fn rights_that_a_task_removed_are_restored_at_the_start() {

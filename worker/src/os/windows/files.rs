@@ -166,6 +166,21 @@ pub(crate) fn open_below(dir: &Path, relative: &Path) -> io::Result<File> {
     }
 }
 
+/// Removes a file, or a directory and its content, also what is marked read-only.
+pub(in crate::os) fn remove_tree(path: &Path) -> io::Result<()> {
+    let remove = || match path.is_dir() {
+        true => fs::remove_dir_all(path),
+        false => fs::remove_file(path),
+    };
+    match remove() {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            open_up(path);
+            remove()
+        }
+        done => done,
+    }
+}
+
 /// Makes everything in a tree removable by clearing the read-only mark.
 pub(crate) fn open_up(root: &Path) {
     let mut dirs: Vec<PathBuf> = vec![root.to_owned()];
