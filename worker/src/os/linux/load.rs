@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
+use super::tree;
 use crate::share::ProcessorTimes;
 
 /// The number of looks after which every process is looked at again, also those that are not the
@@ -45,16 +46,12 @@ impl Accounts {
                 self.foreign.insert(pid);
                 continue;
             }
-            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok();
-            if let Some((parent, used)) = stat.as_deref().and_then(process) {
+            if let Some((parent, used)) = process_at(&format!("/proc/{pid}/stat")) {
                 children.entry(parent).or_default().push((pid, used));
             }
         }
 
-        let own = fs::read_to_string("/proc/self/stat")
-            .ok()
-            .as_deref()
-            .and_then(process);
+        let own = process_at("/proc/self/stat");
         let mut sum = own.map_or(0, |(_, used)| used);
         let mut parents = vec![std::process::id()];
 
@@ -108,13 +105,13 @@ fn processors(stat: &str) -> Option<ProcessorTimes> {
     })
 }
 
-/// A process's parent, and the time that it and the children that it waited for have used.
-fn process(stat: &str) -> Option<(u32, u64)> {
-    // The name in parentheses may hold anything; the fields are counted from behind it.
-    let fields: Vec<&str> = stat
-        .get(stat.rfind(')')? + 1..)?
-        .split_whitespace()
-        .collect();
+/// Reads a process's parent, and the time that it and the children that it waited for have used.
+fn process_at(stat: &str) -> Option<(u32, u64)> {
+    process(&fs::read(stat).ok()?)
+}
+
+fn process(stat: &[u8]) -> Option<(u32, u64)> {
+    let fields = tree::fields(stat)?;
     let used = fields
         .get(11..15)?
         .iter()
@@ -125,6 +122,9 @@ fn process(stat: &str) -> Option<(u32, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
     use super::*;
 
     #[test]
@@ -142,19 +142,38 @@ mod tests {
         );
         assert_eq!(processors("intr 1 2\n"), None);
 
-        let stat = "42 (a) b (c) S 7 42 42 0 -1 4194304 100 0 0 0 11 22 33 44 20 0 1 0 100";
+        let stat = b"42 (a) b (c) S 7 42 42 0 -1 4194304 100 0 0 0 11 22 33 44 20 0 1 0 100";
         assert_eq!(process(stat), Some((7, 110)));
-        assert_eq!(process("42 (sh) S"), None);
+        assert_eq!(process(b"42 (sh) S"), None);
+    }
+
+    #[test]
+    fn a_process_whose_name_is_cut_within_a_character_is_ours() {
+        let script = "printf 'fourteen-bytes\\303\\251' > /proc/$$/comm; echo named; read -r word";
+        let mut child = Command::new("sh")
+            .args(["-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        let stdout = child.stdout.take().unwrap();
+        BufReader::new(stdout).read_line(&mut said).unwrap();
+
+        let stat = format!("/proc/{}/stat", child.id());
+        let name_is_cut = fs::read_to_string(&stat).is_err();
+        let found = process_at(&stat);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(said == "named\n" && name_is_cut);
+        assert_eq!(found.unwrap().0, std::process::id());
     }
 
     #[test]
     fn cached_process_owners_equal_fresh_ones() {
         let mut accounts = Accounts::default();
         let first = accounts.ours();
-        let mut child = std::process::Command::new("sleep")
-            .arg("600")
-            .spawn()
-            .unwrap();
+        let mut child = Command::new("sleep").arg("600").spawn().unwrap();
 
         assert!(!accounts.foreign.is_empty() && !accounts.foreign.contains(&std::process::id()));
         for _ in 0..2 * AGAIN {

@@ -54,19 +54,21 @@ fn look(pid: i32) -> Option<(u8, i32)> {
 /// State, parent and number of threads of a process, or of a thread, as this file has them.
 fn read_stat(path: &str) -> Option<(u8, i32, u32)> {
     let stat = fs::read(path).ok()?;
-    // The name in parentheses may hold anything, parentheses included; state and parent follow the
-    // last one.
-    let end = stat.iter().rposition(|b| *b == b')')?;
-    let fields: Vec<&str> = std::str::from_utf8(stat.get(end + 2..)?)
-        .ok()?
-        .split(' ')
-        .collect();
+    let fields = fields(&stat)?;
     let state = *fields.first()?.as_bytes().first()?;
     Some((
         state,
         fields.get(1)?.parse().ok()?,
         fields.get(17)?.parse().ok()?,
     ))
+}
+
+/// The fields of a `stat` file from the state on. The name before them may hold anything, parentheses
+/// included, and is cut to 15 bytes, be it within a character.
+pub(super) fn fields(stat: &[u8]) -> Option<Vec<&str>> {
+    let end = stat.iter().rposition(|b| *b == b')')?;
+    let fields = std::str::from_utf8(stat.get(end + 2..)?).ok()?;
+    Some(fields.split(' ').collect())
 }
 
 /// The state of a process whose first thread has ended: that of a thread which is not stopped, or

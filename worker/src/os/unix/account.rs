@@ -2,6 +2,7 @@
 //! name that only a directory server knows can be given as a number.
 
 use std::fs;
+use std::io;
 use std::sync::OnceLock;
 
 /// The account of tasks if a worker of root's has none configured: the one that owns nothing, by
@@ -44,9 +45,14 @@ fn maps_id(map: &str, id: u32) -> bool {
     })
 }
 
+/// Reads the list of accounts. The name of a person in it may be no UTF-8.
+fn accounts() -> io::Result<String> {
+    Ok(String::from_utf8_lossy(&fs::read("/etc/passwd")?).into_owned())
+}
+
 /// Returns the name of the account with this id, with the id.
 pub(crate) fn name_of(user: u32) -> String {
-    let known = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let known = accounts().unwrap_or_default();
     let name = known.lines().find_map(|line| {
         let mut fields = line.split(':');
         let name = fields.next()?;
@@ -62,8 +68,7 @@ pub(crate) fn own() -> String {
 
 /// Returns user and group id of an account, by its name or by its number. The error is for people.
 pub(crate) fn find(name: &str) -> Result<(u32, u32), String> {
-    let known = fs::read_to_string("/etc/passwd")
-        .map_err(|error| format!("/etc/passwd cannot be read: {error}"))?;
+    let known = accounts().map_err(|error| format!("/etc/passwd cannot be read: {error}"))?;
     match search(&known, name) {
         Some((0, _)) => Err(format!(
             "the account `{name}` is root's: tasks need one that may do nothing"

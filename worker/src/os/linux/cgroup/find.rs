@@ -16,7 +16,6 @@ pub(super) struct Own {
 impl Own {
     /// Reads the kernel's present answer in `/proc/self`.
     pub(super) fn read() -> Self {
-        let text = |path| std::fs::read_to_string(path).unwrap_or_default();
         Self::parse(&text("/proc/self/mountinfo"), &text("/proc/self/cgroup"))
     }
 
@@ -57,6 +56,13 @@ impl Own {
             .chain(bounds(old.map(PathBuf::as_path), "memory.limit_in_bytes"))
             .min()
     }
+}
+
+/// Reads a file with paths. Some of them, such as that of a stick with an old file system, may be no
+/// UTF-8.
+fn text(path: impl AsRef<Path>) -> String {
+    let bytes = std::fs::read(path).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Returns the numbers in this file of a group and of those above it, as far as they can be seen.
@@ -178,6 +184,17 @@ mod tests {
             own.controllers["cpu"],
             Path::new("/sys/fs/cgroup/cpu,cpuacct/box")
         );
+    }
+
+    #[test]
+    fn a_mount_whose_name_is_no_utf_8_hides_no_group() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mounts = dir.path().join("mountinfo");
+        let lines = b"29 24 0:25 / /media/B\xfccher rw - vfat /dev/sdb rw\n\
+                      30 24 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        std::fs::write(&mounts, lines).expect("a file");
+        let own = Own::parse(&text(mounts), "0::/here\n");
+        assert_eq!(own.unified, Some("/sys/fs/cgroup/here".into()));
     }
 
     #[test]
