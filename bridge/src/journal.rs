@@ -61,7 +61,7 @@ impl Journal {
         let mut kept = String::new();
         for found in fs::read_dir(&journal.attempts)? {
             let path = found?.path();
-            if path.extension().is_some_and(|kind| kind == "new") {
+            if path.is_file() && path.extension().is_some_and(|kind| kind == "new") {
                 // A note that a crash kept from getting its name was never submitted.
                 fs::remove_file(&path)?;
                 continue;
@@ -150,7 +150,10 @@ impl Journal {
 
 /// Reads the file of an attempt; `None` for one that is not whole, which was never submitted.
 fn read_entry(path: &Path) -> io::Result<Option<JournalEntry>> {
-    let entry = postcard::from_bytes(&fs::read(path)?).ok();
+    let entry = match path.is_dir() {
+        true => None,
+        false => postcard::from_bytes(&fs::read(path)?).ok(),
+    };
     if entry.is_none() {
         tracing::warn!(path = %path.display(), "this is no note of a bridge: it is left alone");
     }
@@ -191,6 +194,16 @@ mod tests {
             platform: HostPlatform::new("linux", "x86_64", ""),
             parts: BTreeMap::new(),
         }
+    }
+
+    #[test]
+    fn a_directory_among_the_notes_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        for stray in ["stray", "stray.new"] {
+            fs::create_dir_all(dir.path().join(ATTEMPTS).join(stray)).unwrap();
+        }
+        let (_, left) = Journal::open(dir.path()).unwrap();
+        assert!(left.is_empty());
     }
 
     #[test]

@@ -133,11 +133,14 @@ fn label(grids: &Grids) -> Label {
     text.parse().expect("letters, digits and a dash")
 }
 
-/// Makes a directory, and removes what a crash left in it.
+/// Makes a directory, and removes the files that a crash left in it.
 fn emptied(dir: PathBuf) -> io::Result<PathBuf> {
     files::private_dir(&dir)?;
     for left in std::fs::read_dir(&dir)? {
-        std::fs::remove_file(left?.path())?;
+        let path = left?.path();
+        if let Err(error) = std::fs::remove_file(&path) {
+            tracing::warn!(path = %path.display(), %error, "this is not the bridge's, and cannot be removed: remove it by hand");
+        }
     }
     Ok(dir)
 }

@@ -240,7 +240,8 @@ impl BlobStore {
         let mut all = Vec::new();
         for prefix in fs::read_dir(&*self.root)? {
             let prefix = prefix?;
-            if prefix.file_name() == "incoming" || !prefix.file_type()?.is_dir() {
+            // Others may be closed to this account, such as `lost+found` where this is a disk of its own.
+            if prefix.file_name().len() != 2 || !prefix.file_type()?.is_dir() {
                 continue;
             }
 
@@ -915,6 +916,21 @@ mod tests {
             fs::read_dir(dir.path().join("incoming")).unwrap().count(),
             0
         );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_directory_that_may_not_be_read_is_left_alone_if_it_is_of_no_blobs() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let dir = tempfile::tempdir().unwrap();
+        let store = BlobStore::open(dir.path()).unwrap();
+        let blob = store.add_reader(&b"hello"[..]).unwrap();
+        let locked = dir.path().join("lost+found");
+        fs::create_dir(&locked).unwrap();
+        fs::set_permissions(&locked, fs::Permissions::from_mode(0)).unwrap();
+        let listed = store.list().unwrap().into_iter().map(|(blob, _)| blob);
+        assert_eq!(listed.collect::<Vec<_>>(), [blob]);
     }
 
     #[test]

@@ -882,6 +882,16 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_cache_opens_whatever_else_lies_among_its_trees() {
+        let dir = tempfile::tempdir().unwrap();
+        let strays = dir.path().join("trees");
+        fs::create_dir_all(strays.join("lost+found")).unwrap();
+        fs::write(strays.join("stray"), "x").unwrap();
+        cache(dir.path(), 1 << 20);
+        assert_eq!(trees(dir.path()), [""; 0]);
+    }
+
+    #[tokio::test]
     async fn a_tree_counts_and_is_evicted_unless_it_is_held() {
         let dir = tempfile::tempdir().unwrap();
         let (cache, _tx) = cache(dir.path(), 40_000);

@@ -64,7 +64,7 @@ pub(super) enum TreeLook {
 }
 
 impl Trees {
-    /// Opens the directory, and removes what is not whole. Returns the trees with the space that
+    /// Opens the directory, and removes what is no whole tree, as far as it can. Returns the trees with the space that
     /// they take.
     pub(super) fn open(root: &Path) -> io::Result<(Self, Vec<FoundTree>)> {
         link::files::private_dir(root)?;
@@ -88,7 +88,7 @@ impl Trees {
                     serial = serial.max(number);
                     found.insert(hash, path);
                 }
-                _ => os::remove_tree(&path)?,
+                _ => remove(&path),
             }
         }
 
@@ -195,15 +195,10 @@ impl Drop for UnpackedTree {
     }
 }
 
-/// Removes a tree or file that was taken out of the cache.
+/// Removes a tree or file that is not, or no longer, in the cache.
 pub(super) fn remove(path: &Path) {
-    let removed = if path.is_dir() {
-        os::remove_tree(path)
-    } else {
-        link::files::remove(path)
-    };
-    if let Err(error) = removed {
-        tracing::warn!(path = %path.display(), %error, "what left the cache of inputs cannot be removed");
+    if let Err(error) = os::remove_tree(path) {
+        tracing::warn!(path = %path.display(), %error, "this is of no use to the cache of inputs, and cannot be removed: remove it by hand");
     }
 }
 

@@ -13,6 +13,7 @@ use common::content::BlobHash;
 use link::{BlobStore, Contents, LinkError};
 
 use crate::blocking::{behind, yielded};
+use crate::os;
 
 /// A content store that counts the holders of each blob.
 #[derive(Debug)]
@@ -29,10 +30,13 @@ impl Blobs {
     pub(crate) fn open(dir: &Path) -> Result<Self, LinkError> {
         let store = BlobStore::open(dir)?;
         let incoming = dir.join("incoming");
-        let empty = || {
-            std::fs::read_dir(&incoming)?.try_for_each(|left| std::fs::remove_file(left?.path()))
-        };
-        empty().map_err(LinkError::file("cannot empty", &incoming))?;
+        let left =
+            std::fs::read_dir(&incoming).map_err(LinkError::file("cannot list", &incoming))?;
+        for path in left.flatten().map(|left| left.path()) {
+            if let Err(error) = os::remove_tree(&path) {
+                tracing::warn!(path = %path.display(), %error, "this is no finished result, and cannot be removed: remove it by hand");
+            }
+        }
         Ok(Self::over(store))
     }
 

@@ -301,6 +301,16 @@ fn blobs_without_a_record_are_swept_at_the_start() {
 }
 
 #[test]
+fn whatever_lies_among_unfinished_blobs_is_removed_at_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let incoming = dir.path().join("blobs/incoming");
+    std::fs::create_dir_all(incoming.join("stray/within")).unwrap();
+    std::fs::write(incoming.join("unfinished"), "x").unwrap();
+    open(dir.path());
+    assert_eq!(std::fs::read_dir(incoming).unwrap().count(), 0);
+}
+
+#[test]
 fn the_log_shrinks_when_little_of_it_counts() {
     let dir = tempfile::tempdir().unwrap();
     let mut spool = open(dir.path());
