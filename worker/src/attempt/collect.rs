@@ -348,12 +348,13 @@ fn is_empty(dir: &Path) -> bool {
 
 /// Takes out what is not the attempt's own, and what is too much.
 fn fit(survey: &mut FoundOutputs, promised: &[bool], links: &BTreeMap<FileId, u64>, limit: u64) {
-    let all: u64 = survey.found.iter().map(|file| file.meta.len()).sum();
-    let mut size: u64 = survey.apart.iter().map(ApartFile::size).sum();
+    let mut size = (survey.apart.iter().map(ApartFile::size)).fold(0, u64::saturating_add);
+    let sizes = survey.found.iter().map(|file| file.meta.len());
+    let all = sizes.fold(size, u64::saturating_add);
     let mut list = ENTRY + APART_ARCHIVE.len();
     let found = std::mem::take(&mut survey.found);
-    if size + all > limit {
-        let [all, most] = [size + all, limit].map(Bytes);
+    if all > limit {
+        let [all, most] = [all, limit].map(Bytes);
         let why = format!("the outputs have {all} together; this worker takes at most {most}");
         survey.fail(Outcome::BadOutput(why));
     }

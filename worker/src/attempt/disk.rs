@@ -119,7 +119,7 @@ impl DiskCount<'_> {
     }
 
     fn take(&mut self, bytes: u64) {
-        self.bytes += bytes;
+        self.bytes = self.bytes.saturating_add(bytes);
         if let Some(limit) = self.limits.bytes.filter(|limit| self.bytes > *limit) {
             self.exceeded = Some(format!(
                 "its files take more than the {} of disk that a task has here",
@@ -141,6 +141,17 @@ mod tests {
             files,
             shared: Arc::default(),
         }
+    }
+
+    #[test]
+    fn more_than_can_be_counted_exceeds_every_limit() {
+        let dir = tempfile::tempdir().unwrap();
+        let limits = limits(Some(1), None);
+        let mut count = limits.count(dir.path());
+        count.take(1);
+        assert_eq!(count.exceeded, None);
+        count.take(u64::MAX);
+        assert!(count.exceeded.is_some());
     }
 
     #[cfg(target_os = "linux")]

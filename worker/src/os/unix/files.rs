@@ -468,11 +468,15 @@ fn open_wholly(dir: &OwnedFd, name: &CStr) -> io::Result<OwnedFd> {
 /// Returns the disk space of files that were below a directory and are removed, but still open or
 /// mapped by processes of the account that the directory belongs to.
 pub(crate) fn removed_below(dir: &Path) -> u64 {
+    removed_of(Path::new("/proc"), dir)
+}
+
+fn removed_of(processes: &Path, dir: &Path) -> u64 {
     let Ok(meta) = fs::metadata(dir) else {
         return 0;
     };
     let mut found = BTreeMap::new();
-    for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+    for process in fs::read_dir(processes).into_iter().flatten().flatten() {
         let is_process = process
             .file_name()
             .as_encoded_bytes()
@@ -484,7 +488,8 @@ pub(crate) fn removed_below(dir: &Path) -> u64 {
         }
     }
 
-    found.values().sum()
+    // A mapping may end almost anywhere, and several of them beyond what can be counted.
+    found.into_values().fold(0, u64::saturating_add)
 }
 
 /// The suffix that the kernel adds to the name of a removed file.
@@ -542,7 +547,7 @@ fn held_in_memory(process: &Path, dir: &Path, found: &mut BTreeMap<u64, u64>) {
             (lay_below(name, dir), ends, hex(offset), inode.parse())
         {
             let end = found.entry(inode).or_default();
-            *end = (*end).max(offset + length);
+            *end = (*end).max(offset.saturating_add(length));
         }
     }
 }
@@ -659,6 +664,26 @@ mod tests {
         remove_tree(&tree).unwrap();
         assert!(!tree.exists() && fs::symlink_metadata(&link).is_err());
         assert!(kept.join("file").exists());
+    }
+
+    #[test]
+    fn files_that_are_mapped_at_their_furthest_end_do_not_add_up_to_nothing() {
+        let top = tempfile::tempdir().unwrap();
+        let dir = top.path().join("dir");
+        let process = top.path().join("proc/7");
+        [&dir, &process]
+            .into_iter()
+            .for_each(|dir| fs::create_dir_all(dir).unwrap());
+        let map = |offset: &str, inode: u8| {
+            let name = dir.join("gone (deleted)");
+            format!("1000-2000 r--s {offset} 00:01 {inode} {}\n", name.display())
+        };
+        let maps = map("7ffffffffffff000", 1) + &map("7ffffffffffff000", 2);
+        fs::write(process.join("maps"), maps).unwrap();
+        assert_eq!(removed_of(&top.path().join("proc"), &dir), u64::MAX);
+
+        fs::write(process.join("maps"), map("fffffffffffff000", 3)).unwrap();
+        assert_eq!(removed_of(&top.path().join("proc"), &dir), u64::MAX);
     }
 
     #[test]
