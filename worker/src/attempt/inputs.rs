@@ -146,14 +146,18 @@ fn share(from: &Pinned, to: &File, whole: &mut bool) -> io::Result<bool> {
 /// Puts a second name of the cached file in the place of the new one, and returns whether that
 /// worked. Other accounts can read it then and not write to it.
 fn link(from: &Pinned, to: &Path) -> bool {
-    let beside = to.with_added_extension("link");
-    let linked = files::let_read(&from.path())
-        .and_then(|()| fs::hard_link(from.path(), &beside))
-        .and_then(|()| fs::rename(&beside, to));
+    // No input has this name: it is not portable.
+    let beside = to.with_file_name("|");
+    let linked = files::let_read(&from.path()).and_then(|()| fs::hard_link(from.path(), &beside));
     if linked.is_err() {
+        return false;
+    }
+
+    let renamed = fs::rename(&beside, to);
+    if renamed.is_err() {
         let _ = fs::remove_file(beside);
     }
-    linked.is_ok()
+    renamed.is_ok()
 }
 
 impl PlacedInput {
@@ -181,58 +185,5 @@ impl PlacedInput {
 }
 
 #[cfg(test)]
-mod tests {
-    #[cfg(target_os = "linux")]
-    #[tokio::test]
-    async fn an_input_that_shares_its_content_with_the_cache_takes_no_disk_of_the_tasks() {
-        use std::io::Read;
-        use std::sync::Arc;
-
-        use tokio::sync::watch;
-
-        use super::super::disk::DiskLimits;
-        use super::*;
-        use crate::cache::Cache;
-        use crate::peers::InputPeers;
-
-        let top = tempfile::tempdir().unwrap();
-        let places = ["cache", "trees", "attempt"].map(|name| top.path().join(name));
-        let [store, trees, home] = &places;
-        fs::create_dir(home).unwrap();
-        let blobs = link::BlobStore::open(store).unwrap();
-        let large = blobs.add_reader(io::repeat(7).take(LARGE)).unwrap();
-        let small = blobs.add_reader(&b"small"[..]).unwrap();
-        let peers = Arc::new(InputPeers::new(&crate::Config::default()));
-        let master = watch::channel(None).1;
-        let cache = Arc::new(Cache::open((store, trees), 1 << 30, master, peers).unwrap());
-
-        let mut inputs = Vec::new();
-        for (path, blob) in [("large", large), ("small", small)] {
-            let input = StagedInput {
-                path: path.parse().unwrap(),
-                blob,
-                kind: StagedKind::File,
-            };
-            inputs.push((cache.fetch(blob).await.unwrap(), input));
-        }
-        let placing = Placing {
-            sharing: Sharing::Link,
-            own: BTreeSet::new(),
-        };
-        let (placed, damaged) = placing.place(inputs, home).await.unwrap();
-        assert!(damaged.is_empty());
-
-        let shares: Vec<_> = placed
-            .iter()
-            .map(|input| input.shared().is_some())
-            .collect();
-        assert_eq!(shares, [true, false]);
-        let shared: BTreeSet<_> = placed.iter().filter_map(PlacedInput::shared).collect();
-        let limits = DiskLimits {
-            bytes: Some(1 << 20),
-            files: None,
-            shared: Arc::new(shared),
-        };
-        assert_eq!(limits.exceeded(home), None);
-    }
-}
+#[cfg(target_os = "linux")]
+mod tests;
