@@ -1,7 +1,9 @@
 //! Sensors of the owner's use of a Mac: input, processors, memory, power, programs. A locked screen and somebody
 //! who is logged on without touching anything do not count: the time without input alone does.
 
-use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System};
+use std::iter::successors;
+
+use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
 
 use super::glance::Glance;
 use super::{Sensor, SensorUse, SensorsConfig, load, registry, when};
@@ -60,7 +62,17 @@ fn programs(mut system: Option<System>, wanted: Vec<String>) -> impl FnMut() -> 
         };
         let names = ProcessRefreshKind::nothing();
         system.refresh_processes_specifics(ProcessesToUpdate::All, true, names);
-        let running = system.processes().values();
-        registry::program(&wanted, running.filter_map(|one| one.name().to_str()))
+
+        // What is below this worker is a task's.
+        let all = system.processes();
+        let own = Pid::from_u32(std::process::id());
+        let up = |pid: &Pid| all.get(pid)?.parent();
+        let is_ours = |pid: Pid| {
+            successors(Some(pid), up)
+                .take(all.len())
+                .any(|pid| pid == own)
+        };
+        let others = all.iter().filter(|(pid, _)| !is_ours(**pid));
+        registry::program(&wanted, others.filter_map(|(_, one)| one.name().to_str()))
     }
 }

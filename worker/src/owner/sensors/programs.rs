@@ -17,6 +17,8 @@ use crate::owner::sight::{Reading, Sight, Topic};
 const YOUNG: u32 = 4;
 /// Every so many looks everything is looked at again.
 const AGAIN: u32 = 20;
+/// The number of walks from a process to its ancestors: a parent that ends meanwhile breaks one off.
+const WALKS: u32 = 3;
 
 /// Looks for programs.
 #[derive(Debug)]
@@ -75,6 +77,25 @@ impl Programs {
             .or_else(|| find(called()))
     }
 
+    fn parent_of(&self, pid: u32) -> Option<u32> {
+        let status = fs::read(self.proc.join(pid.to_string()).join("status")).ok()?;
+        let status = String::from_utf8_lossy(&status);
+        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+        parent?.trim().parse().ok()
+    }
+
+    /// Whether a process is below this worker: a task's, and not the owner's program.
+    fn is_ours(&self, pid: u32) -> bool {
+        // Not the number that the system call tells: `/proc` may be that of other processes.
+        let own = fs::read_link(self.proc.join("self")).ok();
+        let Some(own) = own.and_then(|own| own.to_str()?.parse::<u32>().ok()) else {
+            return false;
+        };
+
+        let up = || std::iter::successors(Some(pid), |pid| self.parent_of(*pid));
+        (0..WALKS).any(|_| up().any(|pid| pid == own))
+    }
+
     fn look(&mut self) -> Sight {
         let entries = match fs::read_dir(&self.proc) {
             Ok(entries) => entries,
@@ -97,7 +118,8 @@ impl Programs {
         {
             let first = known.get(&pid).copied().unwrap_or(self.looks);
             let old = known.contains_key(&pid) && self.looks.wrapping_sub(first) >= YOUNG;
-            match if old { None } else { self.name_of(pid) } {
+            let name = if old { None } else { self.name_of(pid) };
+            match name.filter(|_| !self.is_ours(pid)) {
                 Some(name) => found = found.or_else(|| Some(name.clone())),
                 None => drop(self.others.insert(pid, first)),
             }
@@ -121,6 +143,13 @@ mod tests {
             fs::write(dir.join("cmdline"), cmdline).unwrap();
             let _ = fs::remove_file(dir.join("exe"));
             std::os::unix::fs::symlink(exe, dir.join("exe")).unwrap();
+        }
+
+        fn parent(&self, pid: u32, parent: u32) {
+            let status = self.0.path().join(format!("{pid}/status"));
+            // The system cuts names, which may leave a part of a character.
+            let text = format!("\nUmask:\t0022\nPid:\t{pid}\nPPid:\t{parent}\n");
+            fs::write(status, [&b"Name:\tx\xc3"[..], text.as_bytes()].concat()).unwrap();
         }
 
         fn sensor(&self) -> Programs {
@@ -175,6 +204,35 @@ mod tests {
             assert_eq!(runs(&mut sensor).as_deref(), Some("blender"));
         }
         fs::remove_dir_all(host.0.path().join("7")).unwrap();
+        assert_eq!(runs(&mut sensor), None);
+    }
+
+    #[test]
+    fn tasks_that_are_called_like_a_program_of_the_list_do_not_count() {
+        let host = Host(tempfile::tempdir().unwrap());
+        std::os::unix::fs::symlink("5", host.0.path().join("self")).unwrap();
+        for (pid, parent, name) in [
+            (1, 0, "systemd"),
+            (5, 1, "deskgrid"),
+            (6, 5, "deskgrid"),
+            (7, 6, "sh"),
+            (8, 7, "blender"),
+        ] {
+            host.process(pid, name, "/bin/x", b"x\0");
+            host.parent(pid, parent);
+        }
+        let mut sensor = host.sensor();
+        assert_eq!(runs(&mut sensor), None);
+
+        host.process(9, "blender", "/usr/bin/blender", b"blender\0");
+        assert_eq!(
+            runs(&mut sensor).as_deref(),
+            Some("blender"),
+            "one whose parents are not told is the owner's"
+        );
+        host.parent(9, 1);
+        assert_eq!(runs(&mut sensor).as_deref(), Some("blender"));
+        fs::remove_dir_all(host.0.path().join("9")).unwrap();
         assert_eq!(runs(&mut sensor), None);
     }
 
