@@ -182,7 +182,7 @@ async fn sessions(connection: &Connection) -> zbus::Result<Vec<LogindSession>> {
     let list: Vec<(String, u32, String, String, OwnedObjectPath)> = list.body().deserialize()?;
     let mut sessions = Vec::new();
 
-    for (id, _, _, _, path) in list {
+    for (id, _, _, seat, path) in list {
         let all = (format!("{LOGIND}.Session"),);
         match connection
             .call_method(
@@ -196,7 +196,7 @@ async fn sessions(connection: &Connection) -> zbus::Result<Vec<LogindSession>> {
         {
             Ok(answer) => {
                 let properties: BTreeMap<String, OwnedVariant> = answer.body().deserialize()?;
-                sessions.push(LogindSession::of(id, &properties));
+                sessions.push(LogindSession::of(id, seat, &properties));
             }
             // It has ended meanwhile.
             Err(zbus::Error::MethodError(..) | zbus::Error::FDO(_)) => {}

@@ -6,13 +6,17 @@ mod authority;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use common::Span;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use x11rb::connection::{Connection, RequestConnection};
 use x11rb::errors::{ConnectError, ReplyError};
 use x11rb::protocol::Event;
@@ -24,12 +28,15 @@ use x11rb::rust_connection::{DefaultStream, RustConnection};
 
 use self::authority::DisplayServer;
 use super::{Sensor, SensorUse, SensorsConfig};
+use crate::os::{self, FileStamp};
 use crate::owner::sight::{Reading, Sight, Topic};
 
 /// A touch after a pause of this length is told by the server, in milliseconds.
 const PAUSE_MS: u32 = 500;
 /// The interval at which a server is asked that cannot report input by itself.
 const ASK: Duration = Duration::from_millis(100);
+/// The time for which a display of a Wayland desktop is not connected to again.
+const WAYLAND: Duration = Duration::from_secs(300);
 /// The counter of the server that says for how long nothing was touched.
 const COUNTER: &[u8] = b"IDLETIME";
 
@@ -46,6 +53,9 @@ enum Display {
     /// It shows only a part of what happens on its desktop, or what happens there is seen by
     /// others; says so.
     Beside(String),
+    /// The same for a Wayland desktop, which starts a server at each connection: so this holds for
+    /// a while (`WAYLAND`), as long as the socket is the same.
+    Wayland(String, Option<FileStamp>, Instant),
     /// It could be somebody's, and does not let us look; says why.
     Closed(String),
 }
@@ -95,14 +105,15 @@ impl X11 {
             ))
         };
 
-        let path = self.config.x11_dir.join(format!("X{display}"));
-        let socket = match UnixStream::connect(&path) {
+        let path = socket_of(&self.config.x11_dir, display);
+        // Before it is connected to: another one since is looked at next time.
+        let stamp = stamp(&path);
+        let wayland = |why: &str| {
+            Display::Wayland(format!("display :{display} {why}"), stamp, Instant::now())
+        };
+        let socket = match reach(&path) {
             Ok(socket) => socket,
-            // Left behind by a server that is gone.
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
-                return Display::Beside(format!("no server is behind display :{display}"));
-            }
-            Err(error) => return closed(error.to_string()),
+            Err(error) => return self.unreached(display, &error).unwrap_or_else(closed),
         };
 
         let server = DisplayServer::of(&socket, &self.config.proc_dir);
@@ -110,25 +121,48 @@ impl X11 {
             .key_files(&server)
             .iter()
             .find_map(|file| authority::key(&fs::read(file).ok()?, display));
-        match connect(socket, key)
-            .map_err(|error| error.to_string())
-            .and_then(|c| prepare(c).map_err(|e| e.to_string()))
-        {
+        match set_up(socket, key, self.config.patience() / 2) {
             Ok(Some(opened)) => Display::Open(Box::new(opened)),
-            Ok(None) => Display::Beside(format!(
-                "display :{display} is Xwayland, which sees a part of the input only"
-            )),
-            Err(_)
-                if server.here
-                    && self.config.evdev == SensorUse::Auto
-                    && self.config.input_dir.exists() =>
-            {
-                Display::Beside(format!(
-                    "the input of display :{display} comes from this host's devices"
-                ))
+            Ok(None) => wayland("is Xwayland, which sees a part of the input only"),
+            Err(_) if server.wayland && self.sees_desktops() => {
+                wayland("is of a Wayland desktop, whose input others see")
             }
+            Err(_) if server.here && self.sees_devices() => Display::Beside(format!(
+                "the input of display :{display} comes from this host's devices"
+            )),
             Err(why) => closed(why),
         }
+    }
+
+    /// A display that cannot be connected to, if it is known to be nobody's, or seen by others.
+    ///
+    /// # Errors
+    /// Says why it is not known.
+    fn unreached(&self, display: u32, error: &io::Error) -> Result<Display, String> {
+        match error.kind() {
+            // Left behind by a server that is gone.
+            io::ErrorKind::ConnectionRefused => Ok(Display::Beside(format!(
+                "no server is behind display :{display}"
+            ))),
+            // Servers of X let every account connect, and ask for keys.
+            io::ErrorKind::PermissionDenied if self.sees_desktops() => {
+                Ok(Display::Beside(format!(
+                    "display :{display} is of another account's Wayland desktop, whose input others see"
+                )))
+            }
+            _ => Err(error.to_string()),
+        }
+    }
+
+    /// Whether another sensor reads this host's input devices.
+    fn sees_devices(&self) -> bool {
+        self.config.evdev == SensorUse::Auto && self.config.input_dir.exists()
+    }
+
+    /// Whether others see all that happens on Wayland desktops: at this host's devices, and that
+    /// there is one which somebody uses over the network.
+    fn sees_desktops(&self) -> bool {
+        self.sees_devices() && self.config.logind == SensorUse::Auto
     }
 
     fn key_files(&self, server: &DisplayServer) -> Vec<PathBuf> {
@@ -158,8 +192,18 @@ impl Sensor for X11 {
     fn sense(&mut self) -> Sight {
         let numbers = self.numbers();
         // Only those that answer are kept: the others may let us in now.
+        let dir = &self.config.x11_dir;
         self.displays.retain(|number, display| {
-            numbers.contains(number) && matches!(display, Display::Open(_))
+            numbers.contains(number)
+                && match display {
+                    Display::Open(_) => true,
+                    Display::Wayland(_, was, since) => {
+                        was.is_some()
+                            && since.elapsed() < WAYLAND
+                            && *was == stamp(&socket_of(dir, *number))
+                    }
+                    Display::Beside(_) | Display::Closed(_) => false,
+                }
         });
 
         let mut idle = None::<Span>;
@@ -186,7 +230,9 @@ impl Sensor for X11 {
 
             match &display {
                 Display::Open(_) => {}
-                Display::Beside(why) => beside = beside.or_else(|| Some(why.clone())),
+                Display::Beside(why) | Display::Wayland(why, ..) => {
+                    beside = beside.or_else(|| Some(why.clone()));
+                }
                 Display::Closed(why) => closed = closed.or_else(|| Some(why.clone())),
             }
 
@@ -251,6 +297,45 @@ impl Sensor for X11 {
 /// The number of `:0`, `:0.0` or `0`.
 fn number(name: &str) -> Option<u32> {
     name.trim_start_matches(':').split('.').next()?.parse().ok()
+}
+
+fn socket_of(dir: &Path, display: u32) -> PathBuf {
+    dir.join(format!("X{display}"))
+}
+
+fn stamp(socket: &Path) -> Option<FileStamp> {
+    Some(os::stamp_of(&fs::metadata(socket).ok()?))
+}
+
+/// Connects, without waiting for a server that takes nobody in.
+fn reach(path: &Path) -> io::Result<UnixStream> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket.into())
+}
+
+/// Opens a display whose server answers within this time; as [`prepare`].
+fn set_up(
+    socket: UnixStream,
+    key: Option<Vec<u8>>,
+    time: Duration,
+) -> Result<Option<OpenedDisplay>, String> {
+    let _in_time = limit(&socket, time).map_err(|error| error.to_string())?;
+    let connection = connect(socket, key).map_err(|error| error.to_string())?;
+    prepare(connection).map_err(|error| error.to_string())
+}
+
+/// Has the connection end after this time, unless what it returns is dropped before.
+fn limit(socket: &UnixStream, time: Duration) -> io::Result<Sender<()>> {
+    let socket = socket.try_clone()?;
+    let (in_time, is_over) = mpsc::channel();
+    thread::Builder::new().spawn(move || {
+        if is_over.recv_timeout(time) == Err(RecvTimeoutError::Timeout) {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+    })?;
+    Ok(in_time)
 }
 
 fn connect(socket: UnixStream, key: Option<Vec<u8>>) -> Result<RustConnection, ConnectError> {
@@ -378,5 +463,139 @@ impl OpenedDisplay {
                 Err(_) => return true,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::settings::ConfigDuration;
+    use std::os::unix::net::UnixListener;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// A host with input devices and a display `:1024`, whose server is called as it says.
+    struct Desk {
+        dir: tempfile::TempDir,
+        connections: Arc<AtomicU32>,
+    }
+
+    impl Desk {
+        /// The server turns everybody away, or never answers.
+        fn new(called: &str, answers: bool) -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let process = dir.path().join(format!("proc/{}", std::process::id()));
+            fs::create_dir_all(&process).unwrap();
+            fs::write(process.join("cmdline"), called).unwrap();
+            for name in ["input", "x11"] {
+                fs::create_dir(dir.path().join(name)).unwrap();
+            }
+
+            let connections = Arc::new(AtomicU32::new(0));
+            let desk = Self { dir, connections };
+            desk.serve(answers);
+            desk
+        }
+
+        fn serve(&self, answers: bool) {
+            let socket = self.dir.path().join("x11/X1024");
+            let _ = fs::remove_file(&socket);
+            let listener = UnixListener::bind(socket).unwrap();
+            let connections = Arc::clone(&self.connections);
+            thread::spawn(move || {
+                let mut held = Vec::new();
+                for stream in listener.incoming() {
+                    let mut stream = stream.unwrap();
+                    connections.fetch_add(1, Ordering::SeqCst);
+                    if answers {
+                        // Failed; the length of the reason; the version; the length of what follows.
+                        let [version, minor, words] = [11u16, 0, 1].map(u16::to_ne_bytes);
+                        let refusal = [&[0_u8, 4][..], &version, &minor, &words, b"gone"].concat();
+                        io::Write::write_all(&mut stream, &refusal).unwrap();
+                    }
+                    held.push(stream);
+                }
+            });
+        }
+
+        fn config(&self) -> SensorsConfig {
+            SensorsConfig {
+                x11_dir: self.dir.path().join("x11"),
+                proc_dir: self.dir.path().join("proc"),
+                input_dir: self.dir.path().join("input"),
+                ..SensorsConfig::default()
+            }
+        }
+
+        /// The same host, where input devices or sessions are not looked at.
+        fn blind(&self) -> [SensorsConfig; 3] {
+            let off = SensorUse::Off;
+            [
+                SensorsConfig {
+                    evdev: off,
+                    ..self.config()
+                },
+                SensorsConfig {
+                    logind: off,
+                    ..self.config()
+                },
+                SensorsConfig {
+                    input_dir: self.dir.path().join("none"),
+                    ..self.config()
+                },
+            ]
+        }
+    }
+
+    #[test]
+    fn a_display_that_another_account_may_not_reach_is_left_to_those_who_see_its_input() {
+        let desk = Desk::new("", true);
+        let denied = |config: &SensorsConfig, kind: io::ErrorKind| {
+            X11::new(config).unreached(1024, &kind.into())
+        };
+        let beside = denied(&desk.config(), io::ErrorKind::PermissionDenied);
+        assert!(matches!(beside, Ok(Display::Beside(why)) if why.contains(":1024")));
+        for blind in desk.blind() {
+            assert!(denied(&blind, io::ErrorKind::PermissionDenied).is_err());
+        }
+        assert!(denied(&desk.config(), io::ErrorKind::WouldBlock).is_err());
+    }
+
+    #[test]
+    fn the_server_of_a_wayland_desktop_is_not_started_by_each_look() {
+        let desk = Desk::new("/usr/bin/gnome-shell\0", true);
+        let mut sensor = X11::new(&desk.config());
+        for _ in 0..3 {
+            let sight = sensor.sense();
+            assert!(
+                matches!(&sight, Sight::Absent(why) if why.contains("Wayland")),
+                "{sight:?}"
+            );
+        }
+        assert_eq!(desk.connections.load(Ordering::SeqCst), 1);
+
+        desk.serve(true);
+        sensor.sense();
+        assert_eq!(desk.connections.load(Ordering::SeqCst), 2, "another socket");
+        for blind in desk.blind() {
+            assert!(matches!(X11::new(&blind).sense(), Sight::Unknown(_)));
+        }
+    }
+
+    #[test]
+    fn a_server_that_never_answers_holds_no_look_up() {
+        let looks_at = |called| {
+            let desk = Desk::new(called, false);
+            let patience = ConfigDuration(Duration::from_millis(200));
+            let config = SensorsConfig {
+                patience,
+                ..desk.config()
+            };
+            X11::new(&config).sense()
+        };
+        let remote = looks_at("Xvnc\0:1024\0");
+        assert!(matches!(&remote, Sight::Unknown(_)), "{remote:?}");
+        let here = looks_at("Xorg\0:1024\0vt2\0");
+        assert!(matches!(&here, Sight::Absent(_)), "{here:?}");
     }
 }

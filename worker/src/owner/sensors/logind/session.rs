@@ -12,6 +12,8 @@ use crate::owner::sensors::Unseen;
 pub(super) struct LogindSession {
     pub id: String,
     pub person: String,
+    /// The seat that it belongs to, with this host's devices; empty: none.
+    pub seat: String,
     /// `user`, `greeter`, `manager`, `background` and others.
     pub class: String,
     /// `tty`, `x11`, `wayland`, `mir`, `web`, `unspecified`.
@@ -50,11 +52,16 @@ pub(super) enum Activity {
 
 impl LogindSession {
     /// Reads the properties that the login manager gives.
-    pub(super) fn of(id: String, properties: &BTreeMap<String, OwnedVariant>) -> Self {
+    pub(super) fn of(
+        id: String,
+        seat: String,
+        properties: &BTreeMap<String, OwnedVariant>,
+    ) -> Self {
         let text = |name: &str| property::<&str>(properties, name).to_owned();
         Self {
             id,
             person: text("Name"),
+            seat,
             class: text("Class"),
             kind: text("Type"),
             state: text("State"),
@@ -83,7 +90,9 @@ impl LogindSession {
         if !desktop && self.idle_since > 0 {
             return Activity::At(self.began.max(self.idle_since));
         }
-        if !self.remote && watched {
+        // No sensor sees the input of a Wayland desktop that has none of this host's devices.
+        let apart = self.kind == "wayland" && self.seat.is_empty();
+        if !self.remote && watched && !apart {
             return Activity::At(self.began);
         }
 
@@ -113,6 +122,7 @@ mod tests {
         LogindSession {
             id: word("3"),
             person: word("alice"),
+            seat: word("seat0"),
             class: word("user"),
             kind: word(kind),
             state: word("active"),
@@ -185,6 +195,19 @@ mod tests {
                 Activity::Unseen(_)
             ),
             "nobody sees it"
+        );
+    }
+
+    #[test]
+    fn a_wayland_desktop_without_this_hosts_devices_is_seen_by_nobody() {
+        let mut desktop = session("wayland");
+        desktop.seat.clear();
+        assert!(matches!(says(&desktop), Activity::Unseen(who) if who.contains("session 3")));
+        desktop.kind = "x11".to_owned();
+        assert_eq!(
+            says(&desktop),
+            Activity::At(100),
+            "its display is looked at"
         );
     }
 

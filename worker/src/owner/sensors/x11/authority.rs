@@ -53,6 +53,8 @@ pub(super) struct DisplayServer {
     pub keys: Option<PathBuf>,
     /// Whether it shows a desktop on this host's own screen, with this host's own input devices.
     pub here: bool,
+    /// Whether it is a Wayland compositor, or the server that one starts for programs of X.
+    pub wayland: bool,
 }
 
 impl DisplayServer {
@@ -93,6 +95,7 @@ impl DisplayServer {
             keys: after("-auth").map(PathBuf::from),
             here: matches!(program, "X" | "Xorg" | "Xorg.bin" | "Xorg.wrap")
                 && (terminal || after("-seat").is_some()),
+            wayland: matches!(program, "Xwayland" | "gnome-shell" | "kwin_wayland"),
         }
     }
 }
@@ -140,7 +143,8 @@ mod tests {
             DisplayServer::called(gdm),
             DisplayServer {
                 keys: Some("/run/user/1000/gdm/Xauthority".into()),
-                here: true
+                here: true,
+                wayland: false,
             }
         );
 
