@@ -257,6 +257,10 @@ impl Engine {
                 abandon, version, ..
             } => {
                 self.weighs_for_master = version >= WEIGHING_VERSION;
+                if self.machine.is_leaving() {
+                    // A worker that joins counts as one that takes tasks.
+                    out.push(EngineOutput::Say(ToMaster::Closing));
+                }
                 let again = self.unheard.said_again(self.weighs_for_master);
                 out.extend(again.into_iter().map(EngineOutput::Say));
                 self.abandon(now, abandon, out);
@@ -658,6 +662,19 @@ mod tests {
             });
             let understands = version == WEIGHING_VERSION;
             assert_eq!(told.count(), usize::from(understands), "{out:?}");
+        }
+    }
+
+    #[test]
+    fn a_worker_that_shuts_down_says_so_over_each_connection() {
+        let mut engine = engine(true);
+        assert!(!connects(&mut engine, WEIGHING_VERSION).contains(&ToMaster::Closing));
+        happens(&mut engine, MachineEvent::Shutdown);
+        for _ in 0..2 {
+            happens(&mut engine, MachineEvent::Tick);
+            forgets(&mut engine, EngineInput::Down);
+            let said = connects(&mut engine, WEIGHING_VERSION);
+            assert_eq!(said.first(), Some(&ToMaster::Closing), "{said:?}");
         }
     }
 

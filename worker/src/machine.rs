@@ -418,6 +418,11 @@ impl Machine {
         &self.ended
     }
 
+    /// Whether the worker is to end.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving
+    }
+
     /// Whether it holds no attempt, completions without an acknowledgement included.
     pub(crate) fn holds_nothing(&self) -> bool {
         self.is_idle() && self.queued.is_empty() && self.ended.is_empty()

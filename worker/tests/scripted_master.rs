@@ -46,7 +46,10 @@ use door::{
     Master, PATIENCE, Worker, command, id, no_attempt_left, pid, sh, state, until, welcomed,
     welcomed_as, within,
 };
-use given_back::what_a_worker_gives_back_as_it_ends_unheard_is_said_by_its_next_run;
+use given_back::{
+    a_worker_that_shuts_down_says_so_over_the_next_connection,
+    what_a_worker_gives_back_as_it_ends_unheard_is_said_by_its_next_run,
+};
 use link::{BlobStore, Identity};
 use memory::a_task_that_fills_the_memory_fails_and_the_one_beside_it_goes_on;
 use record::what_was_recorded_is_sent_until_it_is_kept;
@@ -101,6 +104,7 @@ const TESTS: &[(&str, Test)] = tests![
     a_task_that_fills_the_memory_fails_and_the_one_beside_it_goes_on,
     a_shutdown_gives_running_attempts_back_and_says_goodbye,
     what_a_worker_gives_back_as_it_ends_unheard_is_said_by_its_next_run,
+    a_worker_that_shuts_down_says_so_over_the_next_connection,
     a_refused_worker_says_why_and_tries_again_until_it_is_let_in,
     two_workers_never_share_a_directory,
     noops_are_acknowledged_by_the_thousand,
