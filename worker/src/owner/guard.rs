@@ -19,6 +19,8 @@ pub struct Guard {
     own: OwnerPolicy,
     /// The policy of the owner's rules together with the settings from the master, if there are any.
     site: Option<OwnerPolicy>,
+    /// The one that is being replaced, between [`Self::leave`] and [`Self::restrict`].
+    before: Option<OwnerPolicy>,
     /// All sensors. The owner's own policy knows the first of them.
     sensors: Vec<Watched>,
     /// The number of each of them; one that is left is not given again.
@@ -46,6 +48,7 @@ impl Guard {
             next,
             decision: own.decided(),
             site: None,
+            before: None,
             slots,
             own,
         }
@@ -60,7 +63,7 @@ impl Guard {
         self.sensors
             .retain(|_| numbers.next().is_some_and(|number| stay(*number)));
         self.numbers.retain(|number| stay(*number));
-        self.site = None;
+        self.before = self.site.take();
     }
 
     /// Returns the number of the next sensor that comes with [`Self::restrict`]; those behind it
@@ -70,7 +73,8 @@ impl Guard {
     }
 
     /// Replaces the rules with settings from the master; `None`: only the owner's own rules
-    /// hold. More sensors may have come for them.
+    /// hold. More sensors may have come for them. What holds by the settings before holds on for its
+    /// time, as far as the new ones heed it.
     pub fn restrict(
         &mut self,
         now: Time,
@@ -88,12 +92,16 @@ impl Guard {
             self.next += 1;
         }
 
+        let before = self.before.take().or(self.site.take());
         self.site = rules.map(|rules| {
             let named = self
                 .sensors
                 .iter()
                 .map(|sensor| (sensor.name.clone(), sensor.topic));
             let mut site = OwnerPolicy::new(rules, room, named, now);
+            if let Some(before) = &before {
+                site.go_on_from(before);
+            }
             for (number, sensor) in self.sensors.iter().enumerate() {
                 if let Some((at, sight)) = &sensor.sight {
                     site.saw(now, number, aged(sight, now.since(*at)));

@@ -164,6 +164,27 @@ impl OwnerPolicy {
         }
     }
 
+    /// Goes on from the policy that this one replaces: what has begun there holds here for its time,
+    /// by the rules of this one.
+    pub fn go_on_from(&mut self, before: &Self) {
+        if self.rules.heeds(Topic::Input) {
+            self.input
+                .seen(self.now, before.input.idle(self.now), false);
+        }
+
+        for (topic, latch, was) in [
+            (Topic::Load, &mut self.load, &before.load),
+            (Topic::Memory, &mut self.memory, &before.memory),
+            (Topic::Power, &mut self.battery, &before.battery),
+            (Topic::Programs, &mut self.program, &before.program),
+            (Topic::Switch, &mut self.switch, &before.switch),
+        ] {
+            if self.rules.heeds(topic) {
+                latch.go_on_from(was);
+            }
+        }
+    }
+
     /// Takes a new sight of a sensor.
     pub fn saw(&mut self, now: Time, sensor: usize, sight: Sight) {
         self.advance(now);

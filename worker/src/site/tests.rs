@@ -232,6 +232,48 @@ fn sensors_that_no_setting_needs_any_more_are_left_and_heard_no_more() {
 }
 
 #[test]
+fn new_settings_do_not_end_the_waiting_times_of_those_before() {
+    let own = Config {
+        owner: OwnerRules::dedicated(),
+        ..Config::default()
+    };
+    let battery = "[owner.battery]\ncharge_above = 1.0\nresume_after = \"10m\"";
+    let input = "[owner.input]\nidle = \"10m\"";
+    for (text, topic, there, gone, reason) in [
+        (
+            battery,
+            Topic::Power,
+            Sight::Seen(Reading::Battery(Some(0.9))),
+            Sight::Seen(Reading::Battery(None)),
+            OnBattery,
+        ),
+        (
+            input,
+            Topic::Input,
+            Sight::Unknown("no permission".to_owned()),
+            idle(3_600),
+            InUse,
+        ),
+    ] {
+        let mut pair = Pair::new(&own.owner, 4);
+        pair.sees(Topic::Switch, &Sight::Seen(Reading::Paused(None)));
+        pair.restrict(site(&own, &[text]).strictest(4));
+        pair.sees(topic, &there);
+        pair.sees(topic, &gone);
+        assert_eq!(pair.decide(noon()).0, Decision::Freeze(reason));
+
+        pair.now = pair.now + Span::from_secs(60);
+        pair.guard.leave(|_| true);
+        pair.restrict(site(&own, &[text, "slots = 3"]).strictest(4));
+        assert_eq!(pair.decide(noon()).0, Decision::Freeze(reason));
+        pair.now = pair.now + Span::from_secs(539);
+        assert_eq!(pair.decide(noon()).0, Decision::Freeze(reason));
+        pair.now = pair.now + Span::from_secs(1);
+        assert_eq!(pair.decide(noon()).0, Decision::Run);
+    }
+}
+
+#[test]
 fn what_cannot_come_from_the_master_is_refused_by_its_key() {
     for (text, why) in [
         ("slotz = 1", "there is no setting `slotz`"),

@@ -42,6 +42,15 @@ impl Latch {
         }
     }
 
+    /// Goes on from where this one is, with its own delays.
+    pub(super) fn go_on_from(&mut self, before: &Self) {
+        *self = Self {
+            on_after: self.on_after,
+            off_after: self.off_after,
+            ..*before
+        };
+    }
+
     /// Whether it is on.
     pub(super) fn on(&self) -> bool {
         self.on
