@@ -42,6 +42,8 @@ pub(super) struct Logind {
     /// The last sign of a person so far, also of sessions that have ended, in microseconds since
     /// 1970.
     last: u64,
+    /// Signs of sessions from a time that lay ahead, with the time at which each was first seen.
+    ahead: BTreeMap<String, (u64, u64)>,
 }
 
 impl Logind {
@@ -63,6 +65,7 @@ impl Logind {
             runtime: None,
             connection: None,
             last: now.saturating_sub(os::since_boot().0),
+            ahead: BTreeMap::new(),
         }
     }
 
@@ -84,16 +87,16 @@ impl Logind {
         sessions
     }
 
-    fn judge(&mut self, sessions: &[LogindSession]) -> Sight {
+    fn judge(&mut self, sessions: &[LogindSession], now: u64) -> Sight {
         let watched = self.watched.iter().any(|place| place.exists());
         let mut unseen = None;
-        let now = now();
+        self.ahead
+            .retain(|id, _| sessions.iter().any(|session| session.id == *id));
 
         for session in sessions {
             match session.activity(watched, self.unseen) {
                 Activity::Nothing => {}
-                // A clock that was set back must not make the last sign lie ahead.
-                Activity::At(at) => self.last = self.last.max(at.min(now)),
+                Activity::At(at) => self.last = self.last.max(self.came(&session.id, at, now)),
                 Activity::Unseen(who) => {
                     self.last = now;
                     unseen.get_or_insert(who);
@@ -106,6 +109,18 @@ impl Logind {
             || Sight::Seen(Reading::Idle(Span(now - self.last))),
             Sight::Unknown,
         )
+    }
+
+    /// The time of a session's sign. One from before the clock was set back would lie ahead, and be
+    /// new at each look: it counts once, at the time at which it was first seen.
+    fn came(&mut self, session: &str, at: u64, now: u64) -> u64 {
+        let known = self.ahead.get(session).filter(|(told, _)| *told == at);
+        if known.is_none() && at <= now {
+            return at;
+        }
+        let seen = known.map_or(now, |(_, seen)| now.min(*seen));
+        self.ahead.insert(session.to_owned(), (at, seen));
+        seen
     }
 }
 
@@ -120,7 +135,7 @@ impl Sensor for Logind {
 
     fn sense(&mut self) -> Sight {
         match self.look() {
-            Ok(sessions) => self.judge(&sessions),
+            Ok(sessions) => self.judge(&sessions, now()),
             Err(error) if no_bus(&error) => {
                 Sight::Absent("there is no system message bus".to_owned())
             }
@@ -223,4 +238,37 @@ fn no_bus(error: &zbus::Error) -> bool {
 
 fn no_logind(error: &zbus::Error) -> bool {
     matches!(error, zbus::Error::FDO(error) if matches!(**error, fdo::Error::ServiceUnknown(_) | fdo::Error::NameHasNoOwner(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sign_from_before_the_clock_was_set_back_counts_once() {
+        let mut logind = Logind {
+            last: 0,
+            ..Logind::new(&SensorsConfig::default())
+        };
+        let mut idle = |typed: u64, now: u64| {
+            let session = LogindSession {
+                id: "3".to_owned(),
+                class: "user".to_owned(),
+                kind: "tty".to_owned(),
+                idle_since: typed,
+                ..LogindSession::default()
+            };
+            match logind.judge(&[session], now) {
+                Sight::Seen(Reading::Idle(idle)) => idle.0,
+                other => panic!("{other:?}"),
+            }
+        };
+
+        assert_eq!(idle(9_000, 1_000), 0);
+        assert_eq!(idle(9_000, 4_000), 3_000);
+        assert_eq!(idle(9_000, 9_500), 8_500, "nobody typed at nine thousand");
+        assert_eq!(idle(9_000, 500), 0, "the clock was set back once more");
+        assert_eq!(idle(9_000, 700), 200);
+        assert_eq!(idle(800, 900), 100);
+    }
 }
