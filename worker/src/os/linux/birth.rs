@@ -4,10 +4,11 @@
 #![allow(unsafe_code)] // Between birth and program only system calls are allowed; every block says why it is sound.
 
 use std::ffi::{CStr, CString};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::ptr;
 
 use rustix::process::{Pid, Resource};
@@ -516,6 +517,15 @@ unsafe fn lower_session() {
     }
 }
 
+/// Gives a session the lowest weight, by this file of one of its processes, where its birth could not:
+/// the kernel takes one such order in 100 ms, from all accounts without privileges together. Returns
+/// whether it was not taken now either.
+pub(super) fn lower_session_later(file: &Path) -> bool {
+    let weight = fs::read_to_string(file).unwrap_or_default();
+    let is_usual = weight.contains(" nice ") && !weight.trim_end().ends_with(" nice 19");
+    is_usual && fs::write(file, "19").is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+}
+
 /// Lowest processor and IO priority for the calling process. A container may forbid it; then so be
 /// it.
 unsafe fn lower_priorities() {
@@ -527,5 +537,26 @@ unsafe fn lower_priorities() {
         libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const lowest);
         libc::setpriority(libc::PRIO_PROCESS, 0, NICE);
         libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, CLASS_IDLE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_with_the_usual_weight_gets_the_lowest_one_and_others_are_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("autogroup");
+        assert!(!lower_session_later(&file) && !file.exists());
+        for (weight, then) in [
+            ("/autogroup-7 nice 0\n", "19"),
+            ("/autogroup-7 nice 19\n", "/autogroup-7 nice 19\n"),
+            ("", ""),
+        ] {
+            fs::write(&file, weight).unwrap();
+            assert!(!lower_session_later(&file), "{weight}");
+            assert_eq!(fs::read_to_string(&file).unwrap(), then);
+        }
     }
 }

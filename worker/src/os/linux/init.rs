@@ -10,6 +10,7 @@ use std::io::{self, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use common::Span;
@@ -24,7 +25,7 @@ use super::confine::{Filters, LIFE, View, ViewSpec};
 use super::sandbox::{self, Sandbox};
 use super::start::{self, InitMeans, NotBegun};
 use super::sys::{self, Fork, Reap, Standing};
-use super::{MEASURE, THAW, memory, order_of, spawner, tree};
+use super::{MEASURE, THAW, birth, memory, order_of, spawner, tree};
 use crate::os::{AttemptLimits, Launch, ProcessOrder, ProcessStatus};
 
 /// The time that killed processes may take to end before they are looked for again.
@@ -34,6 +35,10 @@ const DYING: Duration = Duration::from_millis(20);
 const SETTLE: Duration = Duration::from_micros(200);
 const SETTLE_MOST: Duration = Duration::from_secs(5);
 const SETTLE_LONG: Duration = Duration::from_secs(1);
+/// The time from a command's start to the first look whether its session has the lowest weight, by which
+/// the pause before each further one is longer; and the most looks.
+const LOWER: Duration = Duration::from_millis(110);
+const LOWERS: u32 = 40;
 /// The first byte of a launch message, with the descriptors of the standard output and error; then
 /// come its length and a [`Launch`]. It is none of the bytes that are orders.
 const LAUNCH: u8 = b'L';
@@ -266,6 +271,7 @@ impl Init<'_> {
             main,
             room: &self.room,
             rest: Rest::Awake,
+            lowers: Some((1, Instant::now() + LOWER)),
         };
         let Some(status) = tree.attend(&mut self.control)? else {
             return Ok(false);
@@ -355,6 +361,8 @@ struct Tree<'a> {
     main: Pid,
     room: &'a OpenRoom,
     rest: Rest,
+    /// The next try to give the command's session the lowest weight, by number and time.
+    lowers: Option<(u32, Instant)>,
 }
 
 /// The freezing state of a tree.
@@ -383,13 +391,17 @@ impl Tree<'_> {
                 return Ok(Some(status));
             }
 
-            let pause = match self.rest {
-                Rest::Settling(_, due) => Some(due.saturating_duration_since(Instant::now())),
+            let settles = match self.rest {
+                Rest::Settling(_, due) => Some(due),
                 Rest::Awake | Rest::Frozen => None,
             };
+            let lowers = self.lowers.map(|(_, due)| due);
+            let due = settles.into_iter().chain(lowers).min();
+            let pause = due.map(|due| due.saturating_duration_since(Instant::now()));
             let alive = if sys::wait_for(Some(control.as_fd()), pause) {
                 self.obey(control)
             } else {
+                self.lower();
                 self.settle(control)
             };
             if !alive {
@@ -397,6 +409,17 @@ impl Tree<'_> {
                 return Ok(None);
             }
         }
+    }
+
+    /// Gives the command's session the lowest weight, if it is time for that and it has another.
+    fn lower(&mut self) {
+        let now = Instant::now();
+        let Some((tries, _)) = self.lowers.filter(|(_, due)| *due <= now) else {
+            return;
+        };
+        let file = format!("/proc/{}/autogroup", self.main.as_raw_nonzero());
+        let again = birth::lower_session_later(Path::new(&file)) && tries < LOWERS;
+        self.lowers = again.then(|| (tries + 1, now + LOWER * (tries + 1)));
     }
 
     /// Carries out the orders that have come; returns false if the worker is gone.
@@ -564,6 +587,7 @@ mod tests {
             main: getpid(),
             room: &room,
             rest: Rest::Awake,
+            lowers: None,
         };
         assert!(tree.freeze(&mut init));
         for _ in 0..3 {
