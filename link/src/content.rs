@@ -928,7 +928,7 @@ mod tests {
         let blob = store.add_reader(&b"hello"[..]).unwrap();
         let locked = dir.path().join("lost+found");
         fs::create_dir(&locked).unwrap();
-        fs::set_permissions(&locked, fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(&locked, fs::Permissions::from_mode(0o0)).unwrap();
         let listed = store.list().unwrap().into_iter().map(|(blob, _)| blob);
         assert_eq!(listed.collect::<Vec<_>>(), [blob]);
     }

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::path::Path;
 use std::str::FromStr;
 
-use common::host::Confinement;
+use common::host::{Confinement, HostFacts};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
@@ -157,6 +157,13 @@ impl InForce {
         survey.narrow(&force.grounds);
 
         Ok((force, launcher, traces))
+    }
+
+    /// Adds what tasks are confined by to the properties of this host.
+    pub(crate) fn describe(&self, facts: &mut HostFacts) {
+        facts.confinement = self.level;
+        facts.confinement_most = self.most;
+        facts.network = self.network != NetworkRule::Never;
     }
 
     /// Logs the settings in force, and a warning if there is one.

@@ -27,13 +27,14 @@ use link::Identity;
 use link::identity::LinkInfo;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::attempt::live::{self, LOOKERS, LiveOutput};
 use crate::attempt::{AttemptOrder, Workshop, read_progress};
 use crate::cache::Cache;
 use crate::config::{Config, mebibytes};
-use crate::confinement::{InForce, NetworkRule};
+use crate::confinement::InForce;
 use crate::control::{self, ControlQuestion};
 use crate::engine::{CrashRules, Engine, EngineInput as Told, EngineOutput};
 use crate::error::WorkerError;
@@ -132,9 +133,7 @@ pub async fn run(
         Arc::clone(&peers),
     )?);
     peers.serve_from(&cache);
-    facts.confinement = force.level;
-    facts.confinement_most = force.most;
-    facts.network = force.network != NetworkRule::Never;
+    force.describe(&mut facts);
 
     let gpus = (!facts.gpus.is_empty()).then_some(facts.lends.gpus);
     let shop = Workshop::open(
@@ -173,7 +172,10 @@ pub async fn run(
     let (spool, spooling) =
         writer::start(spool, moment, tell.clone()).map_err(WorkerError::Spool)?;
 
-    let session = tokio::spawn(session::keep(
+    // Ended with this function.
+    let mut beside = JoinSet::new();
+    beside.spawn(give_back_code());
+    beside.spawn(session::keep(
         identity,
         dir.join("identity"),
         config.again(),
@@ -214,11 +216,8 @@ pub async fn run(
         origin: os::awake(),
         left: None,
     };
-    let saving = tokio::spawn(give_back_code());
     let result = Box::pin(shell.run(inputs, shutdown)).await;
 
-    session.abort();
-    saving.abort();
     drop(traces);
     result
 }

@@ -958,7 +958,7 @@ async fn two_workers_never_share_a_directory() {
 }
 
 async fn noops_are_acknowledged_by_the_thousand() {
-    let (master, _stop, mut worker) = welcomed().await;
+    let (_master, _stop, mut worker) = welcomed().await;
     let total = 20_000;
     let batch = 500;
     let begun = Instant::now();

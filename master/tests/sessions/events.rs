@@ -198,7 +198,8 @@ async fn a_message_that_repeats_an_attempt_counts_with_the_last_report_of_it_alo
     };
     let suspended = in_phase(Phase::Suspended(YieldReason::InUse));
     for last in [suspended.clone(), in_phase(Phase::Running)] {
-        let mut reports = [in_phase(Phase::Queued), held(attempt), suspended.clone()].repeat(50);
+        let round = [in_phase(Phase::Queued), held(attempt), suspended.clone()];
+        let mut reports = vec![round; 50].concat();
         reports.extend(vec![last; 50]);
         let phases = ToMaster::Phases(reports);
         worker.tell(phases).await;

@@ -4,6 +4,7 @@ use common::Span;
 use common::identity::{AuditView, IdentityView};
 use common::selector::Selector;
 use common::text::acts;
+use common::token::JoinToken;
 use common::view::TokenView;
 use common::wire::RefusalCode;
 use common::wire::client::Reply;
@@ -52,7 +53,8 @@ impl Asker {
             }
         }
 
-        let (token, view) = self.core(PeerAsk::CreateToken(wish)).await?;
+        let made: (JoinToken, TokenView) = self.core(PeerAsk::CreateToken(wish)).await?;
+        let (token, view) = made;
         if view.speaks_for.is_some() {
             return Ok(Reply::Token(token, view, self.state.http_url.clone()));
         }
