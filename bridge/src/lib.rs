@@ -229,3 +229,18 @@ impl Executor for BridgeExecutor {
         tokio::task::spawn_blocking(move || shared.journal.remove(attempt));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_among_what_a_crash_left_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("content");
+        std::fs::create_dir_all(place.join("odd")).unwrap();
+        std::fs::write(place.join("left"), "").unwrap();
+        emptied(place.clone()).unwrap();
+        assert!(place.join("odd").exists() && !place.join("left").exists());
+    }
+}

@@ -223,9 +223,14 @@ impl BlobStore {
         let mut dropped = 0;
         for part in fs::read_dir(self.root.join("incoming"))? {
             let part = part?;
-            let age = SystemTime::now().duration_since(part.metadata()?.modified()?);
+            // It may have become whole meanwhile; a directory is nobody's part.
+            let Some(meta) = files::unless_gone(part.metadata())?.filter(fs::Metadata::is_file)
+            else {
+                continue;
+            };
+            let age = SystemTime::now().duration_since(meta.modified()?);
             if age.is_ok_and(|age| age >= unused_for) {
-                fs::remove_file(part.path())?;
+                files::remove(&part.path())?;
                 dropped += 1;
             }
         }
@@ -918,6 +923,14 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_directory_among_unfinished_blobs_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = BlobStore::open(dir.path()).unwrap();
+        fs::create_dir(dir.path().join("incoming/odd")).unwrap();
+        assert_eq!(store.drop_parts(Duration::ZERO).unwrap(), 0);
+    }
+
     #[cfg(unix)]
     #[test]
     fn a_directory_that_may_not_be_read_is_left_alone_if_it_is_of_no_blobs() {
@@ -926,11 +939,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = BlobStore::open(dir.path()).unwrap();
         let blob = store.add_reader(&b"hello"[..]).unwrap();
-        let locked = dir.path().join("lost+found");
+        // Root may read it, and then would find this.
+        let locked = dir.path().join("abc");
         fs::create_dir(&locked).unwrap();
+        fs::write(locked.join("0".repeat(61)), "").unwrap();
         fs::set_permissions(&locked, fs::Permissions::from_mode(0o0)).unwrap();
         let listed = store.list().unwrap().into_iter().map(|(blob, _)| blob);
         assert_eq!(listed.collect::<Vec<_>>(), [blob]);
+        fs::set_permissions(&locked, fs::Permissions::from_mode(0o700)).unwrap();
     }
 
     #[test]

@@ -52,21 +52,22 @@ impl HttpPlace {
     }
 
     /// Returns its URL for programs, on other machines where it can be reached from them. Other machines know this master as
-    /// `known_as`; a configured name goes first, since a certificate has it.
+    /// `known_as`; a configured name goes first, since its certificate has that.
     pub(crate) fn url(&self, config: &Config, known_as: &str) -> std::io::Result<String> {
         let bound = self.local_addr()?;
-        let named = config.http_hosts.first();
+        let named = config.http_hosts.first().or(config.advertise.as_ref());
         let host = without_port(named.map_or(known_as, String::as_str));
         if config.http_behind_proxy {
             return Ok(format!("https://{host}"));
         }
+        if self.tls.is_none() {
+            return Ok(format!("http://{bound}"));
+        }
 
-        let scheme = if self.tls.is_some() { "https" } else { "http" };
-        let is_bound_to_one = named.is_none() && !bound.ip().is_unspecified();
-        Ok(if is_bound_to_one || bound.ip().is_loopback() {
-            format!("{scheme}://{bound}")
+        Ok(if named.is_none() && !bound.ip().is_unspecified() {
+            format!("https://{bound}")
         } else {
-            format!("{scheme}://{host}:{}", bound.port())
+            format!("https://{host}:{}", bound.port())
         })
     }
 }
@@ -157,21 +158,40 @@ mod tests {
 
     #[tokio::test]
     async fn programs_elsewhere_are_told_a_name_that_leads_to_this_server() {
-        let any = std::net::SocketAddr::from(([0, 0, 0, 0], 0));
-        let here = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+        let dir = tempfile::tempdir().unwrap();
+        let pair = rcgen::generate_simple_self_signed(["grid.example.org".to_owned()]).unwrap();
+        let write = |name: &str, text: String| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            Some(path)
+        };
+        let plain = Config::default();
+        let tls = Config {
+            http_certificate: write("certificate", pair.cert.pem()),
+            http_key: write("key", pair.signing_key.serialize_pem()),
+            ..Config::default()
+        };
+        let known = Config {
+            advertise: Some("grid.example.org:7411".into()),
+            ..tls.clone()
+        };
+        let named = Config {
+            http_hosts: vec!["deskgrid.example.org".into()],
+            ..known.clone()
+        };
         let proxy = Config {
             http_behind_proxy: true,
             ..Config::default()
         };
-        let named = Config {
-            http_hosts: vec!["grid.example.org".into()],
-            ..Config::default()
-        };
+
+        let any = std::net::SocketAddr::from(([0, 0, 0, 0], 0));
+        let here = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
         for (address, config, told) in [
-            (here, &Config::default(), "http://127.0.0.1:PORT"),
-            (here, &named, "http://127.0.0.1:PORT"),
-            (any, &Config::default(), "http://10.0.0.1:PORT"),
-            (any, &named, "http://grid.example.org:PORT"),
+            (here, &plain, "http://127.0.0.1:PORT"),
+            (here, &tls, "https://127.0.0.1:PORT"),
+            (any, &tls, "https://10.0.0.1:PORT"),
+            (here, &known, "https://grid.example.org:PORT"),
+            (any, &named, "https://deskgrid.example.org:PORT"),
             (here, &proxy, "https://10.0.0.1"),
         ] {
             let place = bind(config, address).await.unwrap();

@@ -184,7 +184,7 @@ impl ContentPlace {
     ) -> Result<bool, NoReply> {
         match self {
             Self::Directory(local) => {
-                // Only what is still here then is left by a sweep.
+                // A sweep looks at the time once more just before it removes something.
                 local.touch(blob);
                 Ok(local.has(blob))
             }

@@ -44,13 +44,13 @@ fn is_late(laws: &Laws, copy_s: f64) -> bool {
         .all(|end| end.law.suspended_s.is_some() || end.law.end_s > copy_s)
 }
 
-/// Returns the upper end of an interval, of which the lower part of a round of tasks is no end: a host that is lost or slow
-/// costs a job of few rounds a whole one. Less than half a round says that none is to be expected.
-fn whole_rounds_s(finish_s: f64, high_s: f64, task_s: f64) -> f64 {
-    if high_s - finish_s < 0.5 * task_s {
-        return high_s;
+/// Returns the time of one more round of tasks where a job may be so late that it goes half through one: a host that is
+/// lost or slow costs a job of few rounds a whole one. Else none is expected.
+fn further_round_s(late_s: f64, task_s: f64) -> f64 {
+    if late_s < 0.5 * task_s {
+        return 0.0;
     }
-    high_s.max(finish_s + task_s)
+    task_s
 }
 
 /// Whether each host holds the tasks of one job up that it has: a host may have a thousand.
@@ -283,11 +283,12 @@ impl Scheduler {
         now: Time,
     ) -> Option<Prediction> {
         let spread_doubt = pace.spread.as_ref().map_or(0.0, WorkLaw::doubt);
-        let end_s = |end: &ForeseenEnd<'_>, part: f64| {
+        let doubt = |end: &ForeseenEnd<'_>| {
+            let of_wait = end.wait_doubt_s / end.law.quantile_s(0.5);
+            spread_doubt.hypot(pace.doubt).hypot(of_wait)
+        };
+        let end_s = |end: &ForeseenEnd<'_>, part: f64, doubt: f64| {
             let finish_s = end.law.quantile_s(0.5);
-            let doubt = spread_doubt
-                .hypot(pace.doubt)
-                .hypot(end.wait_doubt_s / finish_s);
             let rough = Self::rough(job) + (LATENCY_S / finish_s).ln_1p();
             let rough = rough.hypot(HELD_SIGMAS * doubt);
             let off = (end.law.quantile_s(part) / finish_s).ln();
@@ -296,11 +297,12 @@ impl Scheduler {
 
         let at = |s: f64| now + Span::from_secs_f64(s.min(FAR_S));
         let finish_s = middle.law.quantile_s(0.5);
-        let high_s = whole_rounds_s(finish_s, end_s(high, PARTS[2]), pace.task_s);
+        let late_s = end_s(middle, PARTS[2], 0.0) - finish_s;
+        let round_s = finish_s + further_round_s(late_s, pace.task_s);
         finish_s.is_finite().then(|| Prediction {
             finish: at(finish_s),
-            low: at(end_s(low, PARTS[0])),
-            high: at(high_s),
+            low: at(end_s(low, PARTS[0], doubt(low))),
+            high: at(end_s(high, PARTS[2], doubt(high)).max(round_s)),
         })
     }
 
@@ -624,5 +626,19 @@ impl Scheduler {
             let speed = fastest.factor();
             self.foresight.usual_task_s(pace.work, speed, start_cost)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_of_few_rounds_is_late_by_none_or_by_a_whole_one() {
+        let late = |rounds: f64| rounds * 60.0 * (f64::exp(ROUGH) - 1.0);
+        let further = |rounds: f64| further_round_s(late(rounds), 60.0);
+        assert_eq!([1.0, 2.0, 4.0].map(further), [0.0, 0.0, 60.0]);
+        // Of many rounds the interval reaches farther by itself.
+        assert!(further(40.0) < late(40.0));
     }
 }

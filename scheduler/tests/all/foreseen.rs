@@ -376,22 +376,6 @@ fn the_upper_end_of_an_interval_stays_near_while_the_predicted_end_comes_close()
 }
 
 #[test]
-fn the_upper_end_of_an_interval_leaves_room_for_one_more_round_of_a_job_of_few() {
-    for (rounds, has_room) in [(2, false), (4, true), (40, false)] {
-        let mut w = World::new();
-        for host in 1..=8 {
-            w.host(host).joins();
-        }
-        let job = w.job(8 * rounds).estimate(s(60)).submit();
-
-        let told = w.scheduler.predict(job, w.now).expect("its work is told");
-        let late_s = told.high.since(told.finish).secs();
-        let is_a_round = (60.0..70.0).contains(&late_s);
-        assert_eq!(is_a_round, has_room, "{rounds} rounds: {late_s} s");
-    }
-}
-
-#[test]
 fn one_job_is_expected_to_take_the_geometric_mean_of_earlier_ones_of_its_program() {
     let mut w = World::new();
     let host = w.host(1).joins();
