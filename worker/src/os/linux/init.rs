@@ -419,7 +419,10 @@ impl Tree<'_> {
         };
         let file = format!("/proc/{}/autogroup", self.main.as_raw_nonzero());
         let again = birth::lower_session_later(Path::new(&file)) && tries < LOWERS;
-        self.lowers = again.then(|| (tries + 1, now + LOWER * (tries + 1)));
+        // The system takes one such write at a time: those of tasks that start together come apart.
+        let apart = self.main.as_raw_nonzero().get().unsigned_abs() % 100;
+        let apart = Duration::from_millis(apart.into());
+        self.lowers = again.then(|| (tries + 1, now + LOWER * (tries + 1) + apart));
     }
 
     /// Carries out the orders that have come; returns false if the worker is gone.

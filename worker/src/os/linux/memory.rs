@@ -19,7 +19,6 @@ pub(crate) fn give_back_code() {
 }
 
 /// Returns the addresses at which this program's code is mapped: private mappings of its file that can be run and not written.
-/// There are none where it has no file any more.
 fn own_code() -> Vec<Range<usize>> {
     let (Ok(maps), Ok(program)) = (
         fs::read_to_string("/proc/self/maps"),

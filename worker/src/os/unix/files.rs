@@ -389,7 +389,11 @@ pub(in crate::os) fn remove_tree(path: &Path) -> io::Result<()> {
         return Ok(unlinkat(&above, &*name, AtFlags::empty())?);
     }
 
-    let top = open_wholly(&above, &name)?;
+    remove_dir(&above, &name)
+}
+
+fn remove_dir(above: &OwnedFd, name: &CStr) -> io::Result<()> {
+    let top = open_wholly(above, name)?;
     let mut names = 0;
     loop {
         let before = names;
@@ -397,7 +401,7 @@ pub(in crate::os) fn remove_tree(path: &Path) -> io::Result<()> {
         // What was moved to the top may not have been looked at yet.
         if names == before {
             emptied?;
-            return Ok(unlinkat(&above, &*name, AtFlags::REMOVEDIR)?);
+            return Ok(unlinkat(above, name, AtFlags::REMOVEDIR)?);
         }
     }
 }
@@ -443,10 +447,12 @@ fn remove_entry(
         return Ok(unlinkat(dir, name, AtFlags::REMOVEDIR)?);
     }
     while let Err(error) = renameat(dir, name, top, names.to_string()) {
-        if !matches!(error, Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) {
-            return Err(error.into());
+        match error {
+            Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR => *names += 1,
+            // On another volume or of another project: it is a top for what is below it.
+            Errno::XDEV => return remove_dir(dir, name),
+            error => return Err(error.into()),
         }
-        *names += 1;
     }
     *names += 1;
     Ok(())

@@ -5,7 +5,7 @@
 //! another program), and then seldom: the whole of `/proc` would cost too much to read again and
 //! again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
@@ -84,16 +84,29 @@ impl Programs {
         parent?.trim().parse().ok()
     }
 
-    /// Whether a process is below this worker: a task's, and not the owner's program.
-    fn is_ours(&self, pid: u32) -> bool {
-        // Not the number that the system call tells: `/proc` may be that of other processes.
-        let own = fs::read_link(self.proc.join("self")).ok();
-        let Some(own) = own.and_then(|own| own.to_str()?.parse::<u32>().ok()) else {
-            return false;
-        };
+    /// Returns the number of this worker. It is not the one that the system call tells: `/proc` may be that of other processes.
+    fn own(&self) -> Option<u32> {
+        let own = fs::read_link(self.proc.join("self")).ok()?;
+        own.to_str()?.parse().ok()
+    }
 
-        let up = || std::iter::successors(Some(pid), |pid| self.parent_of(*pid));
-        (0..WALKS).any(|_| up().any(|pid| pid == own))
+    /// Whether a process is below one of `ours`, which are this worker's: a task's, and not the owner's program. Adds those
+    /// on the way to it, so that each is passed once in a look.
+    fn is_ours(&self, pid: u32, ours: &mut BTreeSet<u32>) -> bool {
+        (0..WALKS).any(|_| {
+            let mut passed = Vec::new();
+            let mut up = Some(pid);
+            while let Some(pid) = up.filter(|pid| !ours.contains(pid)) {
+                passed.push(pid);
+                up = self.parent_of(pid);
+            }
+
+            let found = up.is_some();
+            if found {
+                ours.extend(passed);
+            }
+            found
+        })
     }
 
     fn look(&mut self) -> Sight {
@@ -112,6 +125,7 @@ impl Programs {
         };
 
         let mut found = None;
+        let mut ours: BTreeSet<u32> = self.own().into_iter().collect();
         for pid in entries
             .flatten()
             .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
@@ -119,7 +133,7 @@ impl Programs {
             let first = known.get(&pid).copied().unwrap_or(self.looks);
             let old = known.contains_key(&pid) && self.looks.wrapping_sub(first) >= YOUNG;
             let name = if old { None } else { self.name_of(pid) };
-            match name.filter(|_| !self.is_ours(pid)) {
+            match name.filter(|_| !self.is_ours(pid, &mut ours)) {
                 Some(name) => found = found.or_else(|| Some(name.clone())),
                 None => drop(self.others.insert(pid, first)),
             }

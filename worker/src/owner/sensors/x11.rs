@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::Shutdown;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -27,7 +28,7 @@ use x11rb::protocol::xproto::ConnectionExt as _;
 use x11rb::rust_connection::{DefaultStream, RustConnection};
 
 use self::authority::DisplayServer;
-use super::{Sensor, SensorUse, SensorsConfig};
+use super::{Sensor, SensorUse, SensorsConfig, Unseen};
 use crate::os::{self, FileStamp};
 use crate::owner::sight::{Reading, Sight, Topic};
 
@@ -113,7 +114,11 @@ impl X11 {
         };
         let socket = match reach(&path) {
             Ok(socket) => socket,
-            Err(error) => return self.unreached(display, &error).unwrap_or_else(closed),
+            Err(error) => {
+                return self
+                    .unreached(display, &path, &error)
+                    .unwrap_or_else(closed);
+            }
         };
 
         let server = DisplayServer::of(&socket, &self.config.proc_dir);
@@ -138,14 +143,14 @@ impl X11 {
     ///
     /// # Errors
     /// Says why it is not known.
-    fn unreached(&self, display: u32, error: &io::Error) -> Result<Display, String> {
+    fn unreached(&self, display: u32, path: &Path, error: &io::Error) -> Result<Display, String> {
         match error.kind() {
             // Left behind by a server that is gone.
             io::ErrorKind::ConnectionRefused => Ok(Display::Beside(format!(
                 "no server is behind display :{display}"
             ))),
             // Servers of X let every account connect, and ask for keys.
-            io::ErrorKind::PermissionDenied if self.sees_desktops() => {
+            io::ErrorKind::PermissionDenied if self.sees_desktops() && is_closed(path) => {
                 Ok(Display::Beside(format!(
                     "display :{display} is of another account's Wayland desktop, whose input others see"
                 )))
@@ -162,7 +167,9 @@ impl X11 {
     /// Whether others see all that happens on Wayland desktops: at this host's devices, and that
     /// there is one which somebody uses over the network.
     fn sees_desktops(&self) -> bool {
-        self.sees_devices() && self.config.logind == SensorUse::Auto
+        self.sees_devices()
+            && self.config.logind == SensorUse::Auto
+            && self.config.unseen_sessions == Unseen::Present
     }
 
     fn key_files(&self, server: &DisplayServer) -> Vec<PathBuf> {
@@ -301,6 +308,11 @@ fn number(name: &str) -> Option<u32> {
 
 fn socket_of(dir: &Path, display: u32) -> PathBuf {
     dir.join(format!("X{display}"))
+}
+
+/// Whether a socket lets no other account connect by its own rights, and not by another rule of the system.
+fn is_closed(socket: &Path) -> bool {
+    fs::metadata(socket).is_ok_and(|meta| meta.mode() & 0o002 == 0)
 }
 
 fn stamp(socket: &Path) -> Option<FileStamp> {
@@ -470,6 +482,7 @@ impl OpenedDisplay {
 mod tests {
     use super::*;
     use common::settings::ConfigDuration;
+    use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixListener;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
@@ -527,8 +540,8 @@ mod tests {
             }
         }
 
-        /// The same host, where input devices or sessions are not looked at.
-        fn blind(&self) -> [SensorsConfig; 3] {
+        /// The same host, where input devices or sessions are not looked at, or not all of these count.
+        fn blind(&self) -> [SensorsConfig; 4] {
             let off = SensorUse::Off;
             [
                 SensorsConfig {
@@ -543,6 +556,10 @@ mod tests {
                     input_dir: self.dir.path().join("none"),
                     ..self.config()
                 },
+                SensorsConfig {
+                    unseen_sessions: Unseen::Ignore,
+                    ..self.config()
+                },
             ]
         }
     }
@@ -550,15 +567,23 @@ mod tests {
     #[test]
     fn a_display_that_another_account_may_not_reach_is_left_to_those_who_see_its_input() {
         let desk = Desk::new("", true);
+        let socket = socket_of(&desk.config().x11_dir, 1024);
+        let mode = |mode| fs::set_permissions(&socket, fs::Permissions::from_mode(mode)).unwrap();
         let denied = |config: &SensorsConfig, kind: io::ErrorKind| {
-            X11::new(config).unreached(1024, &kind.into())
+            X11::new(config).unreached(1024, &socket, &kind.into())
         };
+
+        mode(0o755);
         let beside = denied(&desk.config(), io::ErrorKind::PermissionDenied);
         assert!(matches!(beside, Ok(Display::Beside(why)) if why.contains(":1024")));
         for blind in desk.blind() {
             assert!(denied(&blind, io::ErrorKind::PermissionDenied).is_err());
         }
         assert!(denied(&desk.config(), io::ErrorKind::WouldBlock).is_err());
+
+        // Open to all by its own rights: something else keeps us from it.
+        mode(0o777);
+        assert!(denied(&desk.config(), io::ErrorKind::PermissionDenied).is_err());
     }
 
     #[test]

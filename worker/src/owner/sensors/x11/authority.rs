@@ -8,6 +8,18 @@ use std::path::{Path, PathBuf};
 /// Families of addresses in such a file: this host, and any.
 const LOCAL: u16 = 256;
 const WILD: u16 = 65_535;
+/// Programs behind the displays of Wayland desktops.
+const COMPOSITORS: [&str; 9] = [
+    "Xwayland",
+    "gnome-shell",
+    "kwin_wayland",
+    "kwin_wayland_wrapper",
+    "sway",
+    "labwc",
+    "Hyprland",
+    "weston",
+    "cosmic-comp",
+];
 /// The only kind of key that is in use.
 const COOKIE: &[u8] = b"MIT-MAGIC-COOKIE-1";
 
@@ -95,7 +107,7 @@ impl DisplayServer {
             keys: after("-auth").map(PathBuf::from),
             here: matches!(program, "X" | "Xorg" | "Xorg.bin" | "Xorg.wrap")
                 && (terminal || after("-seat").is_some()),
-            wayland: matches!(program, "Xwayland" | "gnome-shell" | "kwin_wayland"),
+            wayland: COMPOSITORS.contains(&program),
         }
     }
 }
