@@ -45,7 +45,7 @@ fn is_late(laws: &Laws, copy_s: f64) -> bool {
 }
 
 /// Returns the time of one more round of tasks where a job may be so late that it goes half through one: a host that is
-/// lost or slow costs a job of few rounds a whole one. Else none is expected.
+/// lost or slow costs a job of few rounds a whole one where late tasks are copied. Else none is expected.
 fn further_round_s(late_s: f64, task_s: f64) -> f64 {
     if late_s < 0.5 * task_s {
         return 0.0;
@@ -283,37 +283,40 @@ impl Scheduler {
         now: Time,
     ) -> Option<Prediction> {
         let spread_doubt = pace.spread.as_ref().map_or(0.0, WorkLaw::doubt);
-        let doubt = |end: &ForeseenEnd<'_>| {
-            let of_wait = end.wait_doubt_s / end.law.quantile_s(0.5);
-            spread_doubt.hypot(pace.doubt).hypot(of_wait)
-        };
-        let end_s = |end: &ForeseenEnd<'_>, part: f64, doubt: f64| {
+        let end_s = |end: &ForeseenEnd<'_>, part: f64| {
             let finish_s = end.law.quantile_s(0.5);
-            let rough = Self::rough(job) + (LATENCY_S / finish_s).ln_1p();
-            let rough = rough.hypot(HELD_SIGMAS * doubt);
+            let doubt = spread_doubt
+                .hypot(pace.doubt)
+                .hypot(end.wait_doubt_s / finish_s);
+            let rough = Self::rough(job, finish_s).hypot(HELD_SIGMAS * doubt);
             let off = (end.law.quantile_s(part) / finish_s).ln();
             finish_s * off.hypot(rough).copysign(part - 0.5).exp()
         };
 
         let at = |s: f64| now + Span::from_secs_f64(s.min(FAR_S));
         let finish_s = middle.law.quantile_s(0.5);
-        let late_s = end_s(middle, PARTS[2], 0.0) - finish_s;
-        let round_s = finish_s + further_round_s(late_s, pace.task_s);
+        let late_s = finish_s * Self::rough(job, finish_s).exp_m1();
+        let further_s = if job.policy.replication.gain().is_some() {
+            further_round_s(late_s, pace.task_s)
+        } else {
+            0.0
+        };
         finish_s.is_finite().then(|| Prediction {
             finish: at(finish_s),
-            low: at(end_s(low, PARTS[0], doubt(low))),
-            high: at(end_s(high, PARTS[2], doubt(high)).max(round_s)),
+            low: at(end_s(low, PARTS[0])),
+            high: at(end_s(high, PARTS[2]).max(finish_s + further_s)),
         })
     }
 
     /// Returns the width of an interval on each side, as a logarithm of the time left, if the law
     /// were certain: speeds, owners and copies are known roughly.
-    fn rough(job: &Job) -> f64 {
-        if job.policy.replication.gain().is_some() {
+    fn rough(job: &Job, finish_s: f64) -> f64 {
+        let rough = if job.policy.replication.gain().is_some() {
             ROUGH
         } else {
             ROUGH_UNCOPIED
-        }
+        };
+        rough + (LATENCY_S / finish_s).ln_1p()
     }
 
     /// Returns the law of the completion of the job's last task, if other jobs' tasks of unknown work are
