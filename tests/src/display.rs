@@ -41,6 +41,8 @@ impl Display {
             "64x64x24",
             "-nolisten",
             "tcp",
+            // Else the server begins anew when its last client leaves, and drops whoever comes then.
+            "-noreset",
         ]);
 
         let child = command
