@@ -548,10 +548,16 @@ impl<'a> Reckoner<'a> {
             let cap = self.cap_of(job);
             let barred = job.barred();
             for index in job.in_order() {
-                calendar.avoid(job.avoided(index, &barred, &self.scheduler.hosts));
+                let avoided = job.avoided(index, &barred, &self.scheduler.hosts);
+                let failed_somewhere = avoided != barred;
+                calendar.avoid(avoided);
                 let work = self.work(job, source, index);
                 let time = self.time(work, self.computing(job, index));
                 let Some(entry) = calendar.stack_for(cap, time, &job.rules.needs) else {
+                    // Others of the job may go where this one failed.
+                    if failed_somewhere {
+                        continue;
+                    }
                     break;
                 };
                 if !each(job, Some(index), entry) {

@@ -148,15 +148,21 @@ impl Scheduler {
             let barred = job.barred();
             let room = rooms.entry(job.user);
             let room = room.or_insert_with(|| shares.may_start(job.user));
-            for index in job
-                .in_order()
-                .take(usize::try_from(*room).unwrap_or(usize::MAX))
-            {
+            for index in job.in_order() {
+                if *room == 0 || slots.is_empty() {
+                    break;
+                }
                 let avoided = job.avoided(index, &barred, &self.hosts);
                 let fit = slots.iter().rposition(|host| {
                     self.hosts.offer(*host, &job.rules.needs) && !avoided.contains(host)
                 });
-                let Some(slot) = fit else { break };
+                let Some(slot) = fit else {
+                    // Others of the job may go where this one failed.
+                    if avoided != barred {
+                        continue;
+                    }
+                    break;
+                };
                 starts.push((job.rank.job, index, slots.remove(slot)));
                 *room = room.saturating_sub(1);
             }

@@ -306,6 +306,24 @@ fn an_unstartable_program_is_not_kept_waiting_for_hosts_that_are_not_there() {
 }
 
 #[test]
+fn a_task_with_a_promise_that_waits_for_another_host_holds_up_no_other_task() {
+    for policy in ["CALENDAR", "PROMISE:policing=off"] {
+        let mut grid = Grid::new(&[GOOD, BAD]);
+        let status = Status {
+            owner: OwnerState::Present(YieldReason::InUse),
+            ..status()
+        };
+        grid.send(events::heard(GOOD, status, Vec::new()));
+
+        grid.promises(1, 3, 0, policy);
+        let first = grid.on(BAD).expect("it runs").task;
+        grid.ends(BAD, unstarted(), 10);
+        let next = grid.on(BAD).map(|attempt| attempt.task);
+        assert!(next.is_some_and(|next| next != first), "{policy}: {next:?}");
+    }
+}
+
+#[test]
 fn a_task_is_kept_from_a_host_only_for_a_while_though_others_go_on_failing() {
     let mut grid = Grid::new(&[GOOD, BAD]);
     grid.submit(1, 1, 0);
