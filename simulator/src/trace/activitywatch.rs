@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::draft::{Draft, TimeInterval, finish};
-use super::moment::Moment;
+use super::moment::{LATEST_S, Moment};
 use super::{Flaw, Note, Trace, TraceError};
 
 /// The largest overlap of two events, in seconds, that the watcher's coarse clock explains; a
@@ -148,10 +148,11 @@ fn read(event: &WatchedEvent) -> Result<(Moment, f64, bool), Flaw> {
         });
     }
 
-    if !event.duration.is_finite() || event.duration > 1e10 {
+    let end_s = start.plus(event.duration).since(0);
+    if !event.duration.is_finite() || end_s > LATEST_S as f64 {
         return Err(Flaw::TooLarge {
-            column: "duration",
-            text: event.duration.to_string(),
+            column: "the end of the event",
+            text: format!("{} and {} s", event.timestamp, event.duration),
         });
     }
 

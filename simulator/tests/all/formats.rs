@@ -458,6 +458,14 @@ fn an_afk_export_says_when_the_owner_was_there() {
         (
             bad([
                 event(at, "60", "afk"),
+                event("2287-11-14T22:13:50Z", "1", "afk"),
+            ]),
+            3,
+            "2287-11-14T22:13:50Z and 1 s, which is too large",
+        ),
+        (
+            bad([
+                event(at, "60", "afk"),
                 event("2024-11-14T22:13:50Z", "1", "maybe"),
             ]),
             3,
