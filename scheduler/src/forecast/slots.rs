@@ -54,7 +54,7 @@ struct Gather<'a> {
 impl Gather<'_> {
     fn times<'h>(&mut self, host: &'h Host) -> HostTimes<'h> {
         let mut free_s: Vec<f64> = Vec::new();
-        for (attempt, load) in host.books.iter() {
+        for (attempt, load) in host.books.in_slots() {
             let left_s = self.left_s(host, attempt.task.job, load);
             free_s.extend(std::iter::repeat_n(
                 left_s,

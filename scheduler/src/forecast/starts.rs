@@ -532,7 +532,7 @@ impl Scheduler {
         let mut running_s: Vec<f64> = Vec::new();
         let mut works = BTreeMap::new();
         for host in self.hosts.table.values() {
-            for (attempt, load) in host.books.iter() {
+            for (attempt, load) in host.books.in_slots() {
                 let job = self.jobs.table.get(&attempt.task.job);
                 let Some(job) = job.filter(|job| job.user == user) else {
                     continue;
@@ -573,7 +573,7 @@ impl Scheduler {
             } else {
                 (host.lent_room().holds(needs.takes) as usize).saturating_sub(room)
             };
-            for (attempt, load) in host.books.iter().take(taken) {
+            for (attempt, load) in host.books.in_slots().take(taken) {
                 let (age_s, life) = self.life(laws, host, attempt.task.job, load, now);
                 if let SlotLife::Known(_) = life {
                     let job = self.jobs.table.get(&attempt.task.job);
@@ -627,7 +627,7 @@ impl Scheduler {
     ) -> (f64, SlotLife<'a>) {
         let lives = host
             .books
-            .iter()
+            .in_slots()
             .map(|(attempt, load)| self.life(laws, host, attempt.task.job, load, now));
 
         let (known, by_law): (Vec<_>, Vec<_>) =

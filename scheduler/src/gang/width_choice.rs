@@ -396,7 +396,7 @@ impl Scheduler {
                 free += 1;
             } else if let Some(gang) = seats.get(&host.id) {
                 *gangs.entry(*gang).or_default() += 1;
-            } else if let Some(gang) = kept.get(&host.id).filter(|_| host.books.len() == 0) {
+            } else if let Some(gang) = kept.get(&host.id).filter(|_| host.in_slots() == 0) {
                 *waiting.entry(*gang).or_default() += 1;
             } else {
                 busy.push((1, self.next_end(&laws, host, now)));

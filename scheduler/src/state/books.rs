@@ -150,6 +150,11 @@ impl HostAttempts {
         self.entries.iter().map(|(attempt, load)| (attempt, load))
     }
 
+    /// Returns those that take a slot or wait for one: all but the frozen ones.
+    pub(crate) fn in_slots(&self) -> impl Iterator<Item = (&AttemptId, &HostAttempt)> {
+        self.iter().filter(|(_, load)| !load.frozen)
+    }
+
     pub(crate) fn attempts(&self) -> impl Iterator<Item = AttemptId> {
         self.entries.iter().map(|(attempt, _)| *attempt)
     }

@@ -110,6 +110,31 @@ fn a_task_that_made_room_is_predicted_to_go_on_with_a_free_slot() {
 }
 
 #[test]
+fn nothing_is_predicted_to_start_in_the_place_of_a_frozen_attempt() {
+    let mut world = world();
+    let draft = world.job(1).policy("FCFSxFCFS").estimate(s(40));
+    let disclosed = draft.disclosed().submit();
+    let host = world.host(1).holds_frozen(1).joins();
+    world.moves(host, Phase::Running);
+    let draft = world.job(1).policy("FCFSxFCFS").estimate(s(3_600));
+    draft.submit();
+    assert_eq!(world.task_state(disclosed, 1), TaskState::Suspended);
+
+    let draft = world.job(1).policy("FCFSxFCFS").estimate(s(40));
+    let waits = draft.submit();
+    let start = world.scheduler.predict_start(waits, world.now);
+    let start = start.expect("it waits").start;
+    let finish = world.scheduler.predict_finish(waits, world.now);
+    let finish = finish.expect("it has an estimate");
+    for at in [start, finish] {
+        let left_s = at.since(world.now).secs();
+        assert!(left_s > 3_000.0, "{left_s} s behind a task of an hour");
+    }
+    let free_s = world.scheduler.predict_hosts(1, world.now).median_s;
+    assert!(free_s.is_none_or(|s| s > 3_000.0), "{free_s:?}");
+}
+
+#[test]
 fn a_frozen_attempt_is_not_charged_for_the_loss_of_its_host() {
     let mut world = world();
     let job = world
