@@ -179,7 +179,8 @@ fn staging_due_s(job: &Job, foresight: &Foresight) -> Option<f64> {
 
 /// Whether the host has a slot for an attempt whose inputs are there.
 fn has_free_slot(host: &Host) -> bool {
-    let running = host.books.iter().filter(|(_, load)| load.phase.executing());
+    let live = host.books.in_slots();
+    let running = live.filter(|(_, load)| load.phase.executing());
     running.count() < host.usable_slots() as usize
 }
 
@@ -188,7 +189,7 @@ fn has_slot_for(host: &Host) -> bool {
     host.takes_work()
         && host
             .books
-            .iter()
+            .in_slots()
             .all(|(_, load)| load.phase == Phase::Queued)
 }
 

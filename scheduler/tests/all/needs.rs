@@ -18,7 +18,7 @@ use super::world::{World, s, starts};
 use crate::events;
 
 /// The first attempt of this job on the host.
-fn first_of(w: &World, host: HostId, job: JobId) -> AttemptId {
+pub(super) fn first_of(w: &World, host: HostId, job: JobId) -> AttemptId {
     let books = w.books(host);
     let own = books.iter().find(|attempt| attempt.task.job == job);
     *own.expect("it runs")

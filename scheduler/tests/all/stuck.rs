@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use scheduler::Event;
 use scheduler::effect::{CopyReason, Effect, StartReason};
 
+use crate::needs::first_of;
 use crate::world::{World, s, starts};
 
 fn millis(span_ms: u64) -> Span {
@@ -659,6 +660,41 @@ fn inputs_of_a_job_of_which_no_start_is_known_have_ten_minutes_at_least() {
         let (at_s, _) = copied_after(&mut w, 700).expect("it hangs");
         assert!((due_s..=due_s + 1).contains(&at_s), "{at_s} of {due_s}");
     }
+}
+
+#[test]
+fn an_attempt_whose_inputs_hang_is_copied_though_its_host_holds_a_frozen_one() {
+    let mut w = World::new();
+    let host = w.host(1).holds_frozen(1).joins();
+    w.job(1).policy("FCFSxFCFS").disclosed().submit();
+    w.moves(host, Phase::Running);
+    let job = w.job(2).policy(RESCUES).submit();
+    let says = |w: &mut World, phase: Phase| {
+        let mut held = w.held(host);
+        let own = held.iter_mut().filter(|held| held.attempt.task.job == job);
+        own.for_each(|held| held.phase = phase);
+        w.send(Event::AttemptsMoved { host, held })
+    };
+    w.pass(millis(20));
+    says(&mut w, Phase::Running);
+    w.pass(s(1));
+    w.ends(host, first_of(&w, host, job), Outcome::Succeeded, s(1));
+    says(&mut w, Phase::Staging);
+    w.host(2).joins();
+
+    let copied = (1..=40).find_map(|at_s| {
+        let mut effects = w.pass(s(1));
+        if at_s % 10 == 0 {
+            effects.extend(says(&mut w, Phase::Staging));
+            effects.extend(w.beats(HostId(2)));
+        }
+        let (on, _, why) = starts(&effects).into_iter().next()?;
+        Some((at_s, on, why))
+    });
+    let (at_s, on, why) = copied.expect("it hangs");
+    assert!((30..=31).contains(&at_s) && on == HostId(2), "{at_s} {on}");
+    let hangs = matches!(why, StartReason::Duplicate(1, CopyReason::NotStaged(_)));
+    assert!(hangs, "{why:?}");
 }
 
 #[test]
