@@ -243,8 +243,8 @@ impl<'a> Calendar<'a> {
         entry
     }
 
-    /// Puts a task on this slot, where that will do, else on the one on which it is done first, and
-    /// among equal ones where the least time is lost before it. It starts at `from` at the earliest.
+    /// Puts a task on this slot from `from` on, where that will do, else on the one on which it is done
+    /// first, and among equal ones where the least time is lost before it. It starts at `from` at the earliest.
     fn stack_from(
         &mut self,
         from: Time,
@@ -263,7 +263,9 @@ impl<'a> Calendar<'a> {
             let finish = self.lanes[slot.lane].finish(start, time)?;
             suiting.lanes[slot.lane].then_some((finish, start.since(slot.free), number, start))
         };
-        let best = on(slot).or_else(|| (0..self.slots.len() as u32).filter_map(on).min());
+        // Others may have tasks there by now.
+        let best = on(slot).filter(|(.., start)| *start == from);
+        let best = best.or_else(|| (0..self.slots.len() as u32).filter_map(on).min());
         self.suiting = Some(suiting);
         let (finish, _, slot, start) = best?;
         Some(self.book(&[slot], start, finish))

@@ -445,6 +445,22 @@ fn promised_to(world: &mut World, user: &str, tasks: usize) -> JobId {
 }
 
 #[test]
+fn a_task_of_a_bounded_user_is_promised_where_it_is_done_first() {
+    let mut world = bound_to_one("ann");
+    let promised = |world: &mut World, user: &str, secs: &[u64]| {
+        let draft = world.job(1).policy("CALENDAR").user(user);
+        draft.estimates(secs).deadline(1_000).submit()
+    };
+    promised(&mut world, "ann", &[100, 100]);
+    promised(&mut world, "ben", &[100, 100, 100]);
+
+    // One host is free after 200 s, when she may run one more; on that of her last task ben has one next.
+    let draft = world.job(1).policy("CALENDAR").user("ann");
+    let bag = draft.estimates(&[100]).deadline(1_000).bag();
+    assert_eq!(world.offer(&bag).finish, world.now + s(300));
+}
+
+#[test]
 fn a_promise_is_kept_whatever_other_users_are_bound_to() {
     let mut world = bound_to_one("ann");
     let plain = world.job(5).user("ann").submit();
