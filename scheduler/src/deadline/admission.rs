@@ -9,7 +9,6 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::attempt::Phase;
 use common::{AttemptId, HostId, IdSet, JobId, Span, Time};
 
 use crate::deadline::calendar::{Booking, Calendar, RunningCap, Slots};
@@ -521,9 +520,7 @@ impl<'a> Reckoner<'a> {
         for host in self.scheduler.hosts.table.values() {
             let live = host.books.iter();
             let runs = |(attempt, load): &(&AttemptId, &HostAttempt)| {
-                !load.frozen
-                    && !matches!(load.phase, Phase::Suspended(_))
-                    && !without.contains(attempt)
+                load.counts_as_running() && !without.contains(attempt)
             };
             for (attempt, load) in live.filter(runs) {
                 let job = self.scheduler.jobs.table.get(&attempt.task.job);

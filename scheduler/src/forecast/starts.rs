@@ -6,7 +6,7 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::needs::Needs;
-use common::{JobId, Span, Time};
+use common::{JobId, Span, TaskId, Time};
 use statrs::function::erf::erfc;
 
 use crate::forecast::slots::{ComingSlot, SlotTimes, fill};
@@ -529,10 +529,11 @@ impl Scheduler {
     /// Returns what is allowed to a user of whose tasks only so many may run at a time.
     pub(super) fn allowed(&self, user: u32, now: Time) -> Option<Allowed> {
         let most = self.jobs.lines.shares.most(user)? as usize;
-        let mut running_s: Vec<f64> = Vec::new();
+        let mut ends_s: BTreeMap<TaskId, f64> = BTreeMap::new();
         let mut works = BTreeMap::new();
         for host in self.hosts.table.values() {
-            for (attempt, load) in host.books.in_slots() {
+            let live = host.books.iter();
+            for (attempt, load) in live.filter(|(_, load)| load.counts_as_running()) {
                 let job = self.jobs.table.get(&attempt.task.job);
                 let Some(job) = job.filter(|job| job.user == user) else {
                     continue;
@@ -544,10 +545,13 @@ impl Scheduler {
                     .unwrap_or_else(|| WorkPerTask::computing(2.0 * age_s(load, now).max(1.0)));
                 let start_cost = self.settings.start_cost;
                 let on = self.foresight.on_average(host, work);
-                running_s.push((self.foresight).expected_s(on, load, work, start_cost, now));
+                let end_s = (self.foresight).expected_s(on, load, work, start_cost, now);
+                let first_s = ends_s.entry(attempt.task).or_insert(end_s);
+                *first_s = end_s.min(*first_s);
             }
         }
 
+        let mut running_s: Vec<f64> = ends_s.into_values().collect();
         running_s.sort_by(f64::total_cmp);
         Some(Allowed { most, running_s })
     }

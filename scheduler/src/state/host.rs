@@ -287,6 +287,11 @@ impl HostAttempt {
         }
     }
 
+    /// Whether its task counts as one that its user has running: it is neither frozen nor suspended.
+    pub(crate) fn counts_as_running(&self) -> bool {
+        !self.frozen && !matches!(self.phase, Phase::Suspended(_))
+    }
+
     /// Returns as much of a time that its host claims for it as can be true.
     pub(crate) fn possible(&self, claimed: Span, now: Time) -> Span {
         within(claimed, now.since(self.since))

@@ -421,6 +421,36 @@ fn a_job_of_a_user_who_may_run_no_more_is_predicted_after_the_users_running_task
 }
 
 #[test]
+fn suspended_tasks_are_not_waited_for_where_a_user_may_run_only_so_many() {
+    let sharing = Sharing {
+        most_running_each: Some(1),
+        ..Sharing::default()
+    };
+    let mut w = World::with(Settings {
+        sharing: Some(sharing),
+        lease: s(1_000_000),
+        suspect_after: s(1_000_000),
+        ..Settings::default()
+    });
+    let kept = w.host(1).joins();
+    let draft = w.job(1).policy("FCFS").user("ada").estimate(s(100));
+    draft.submit();
+    w.moves(kept, Phase::Running);
+    w.owner_comes(kept);
+    w.pass(s(10_000));
+
+    let other = w.host(2).joins();
+    let draft = w.job(1).policy("FCFS").user("ben").estimate(s(100));
+    draft.submit();
+    w.moves(other, Phase::Running);
+    let draft = w.job(1).policy("FCFS").user("ada").estimate(s(50));
+    let job = draft.submit();
+    let start = w.scheduler.predict_start(job, w.now);
+    let start_s = left_s(&w, start.map(|found| found.start));
+    assert!((50.0..500.0).contains(&start_s), "{start_s}");
+}
+
+#[test]
 fn an_end_counts_on_hosts_whose_owners_will_leave() {
     let mut w = World::new();
     w.host(1).joins();
