@@ -176,6 +176,20 @@ fn tables_of_the_archive_are_read_by_position_with_padding_states_and_nodes() {
 }
 
 #[test]
+fn a_table_with_a_byte_order_mark_loses_no_event() {
+    let events = "\u{feff}0\t0\t1\t1\tpc\t1\t10\t20\t0\n1\t0\t1\t1\tpc\t0\t20\t30\t0\n";
+    let (_dir, path) = file("event_trace.tab", events);
+    let trace = Trace::read_fta(&path).expect("sound");
+    assert_eq!(
+        trace.hosts[0].segments,
+        [
+            segment(10.0, 20.0, true, 1.0),
+            segment(20.0, 30.0, false, 0.0)
+        ]
+    );
+}
+
+#[test]
 fn a_clock_rate_that_no_processor_has_is_refused_with_its_line_in_the_table_of_nodes() {
     let dir = tempfile::tempdir().expect("a directory");
     let write =

@@ -112,6 +112,7 @@ fn each(
     mut take: impl FnMut(usize, &[&str]) -> Result<(), Flaw>,
 ) -> Result<(), TraceError> {
     let text = fs::read_to_string(file).map_err(TraceError::io(file))?;
+    let text = text.trim_start_matches('\u{feff}');
     for (n, line) in text.lines().enumerate() {
         let header = n == 0 && !line.trim_start().starts_with(|c: char| c.is_ascii_digit());
         if header || line.trim().is_empty() || line.starts_with('#') {
