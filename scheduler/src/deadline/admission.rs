@@ -445,10 +445,8 @@ impl<'a> Reckoner<'a> {
                 apart: apart.contains(&host.id),
             };
 
-            let live = host
-                .books
-                .iter()
-                .filter(|(attempt, load)| !load.frozen && !without.contains(attempt));
+            let live = host.books.in_slots();
+            let live = live.filter(|(attempt, _)| !without.contains(attempt));
             let mut ends: Vec<Time> = live
                 .flat_map(|(attempt, load)| {
                     // An attempt that takes more than a slot has as many as stand for that.
@@ -563,17 +561,14 @@ impl<'a> Reckoner<'a> {
             }
 
             calendar.avoid(barred);
-            let spares = if self.spares {
-                job.spares()
-            } else {
-                Vec::new()
-            };
+            let spares = self.spares.then(|| job.spares());
+            let spares = spares.into_iter().flatten();
 
             let second = job
                 .opinions_due()
                 .into_iter()
                 .map(|index| self.time(self.work(job, source, index), self.computing(job, index)));
-            let spares = spares.into_iter().map(|limit| self.time(limit, 1.0));
+            let spares = spares.map(|limit| self.time(limit, 1.0));
             for time in second.chain(spares) {
                 let Some(entry) = calendar.stack_for(cap, time, &job.rules.needs) else {
                     break;

@@ -151,10 +151,9 @@ impl Scheduler {
     /// promise there is none; a broken one protects nobody.
     pub(crate) fn policing_of(&self, job: &Job) -> Policing {
         let own = || job.policy.limits.policing();
-        let policing = job
-            .promised()
-            .map(|_| self.settings.policing.unwrap_or_else(own));
-        policing.unwrap_or(Policing::OFF)
+        let set = self.settings.policing;
+        job.promised()
+            .map_or(Policing::OFF, |_| set.unwrap_or_else(own))
     }
 
     /// Returns an attempt with its estimate and what it has done so far; `None` where it is killed
@@ -262,16 +261,9 @@ impl Scheduler {
         let arrival = self.jobs.arrivals;
 
         self.jobs.arrivals += 1;
-        let user = self
-            .jobs
-            .lines
-            .shares
-            .number(&job.stack.terms.estimator.user);
-        let rank = |promised| {
-            job.policy
-                .ordering
-                .rank(user, priority, arrival, id, promised)
-        };
+        let user = job.user;
+        let ordering = job.policy.ordering;
+        let rank = |promised| ordering.rank(user, priority, arrival, id, promised);
         let last = rank(true);
         let other = rank(false);
 

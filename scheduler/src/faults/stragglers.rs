@@ -186,11 +186,8 @@ fn has_free_slot(host: &Host) -> bool {
 
 /// Whether an attempt queued on the host could run: the host takes work, and nothing runs there.
 fn has_slot_for(host: &Host) -> bool {
-    host.takes_work()
-        && host
-            .books
-            .in_slots()
-            .all(|(_, load)| load.phase == Phase::Queued)
+    let mut live = host.books.in_slots();
+    host.takes_work() && live.all(|(_, load)| load.phase == Phase::Queued)
 }
 
 /// Returns the attempt of a task that goes on, if there is only one, with its host, load and

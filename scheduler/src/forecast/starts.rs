@@ -629,10 +629,8 @@ impl Scheduler {
         host: &Host,
         now: Time,
     ) -> (f64, SlotLife<'a>) {
-        let lives = host
-            .books
-            .in_slots()
-            .map(|(attempt, load)| self.life(laws, host, attempt.task.job, load, now));
+        let live = host.books.in_slots();
+        let lives = live.map(|(attempt, load)| self.life(laws, host, attempt.task.job, load, now));
 
         let (known, by_law): (Vec<_>, Vec<_>) =
             lives.partition(|(_, life)| matches!(life, SlotLife::Known(_)));
