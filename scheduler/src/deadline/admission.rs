@@ -668,7 +668,7 @@ impl AdmissionTest<'_> {
         match probation.filter(|finish| *finish <= self.deadline) {
             Some(finish) => Ok(offer(finish, true)),
             None => Err(Refused::TooLate {
-                earliest: finish,
+                earliest: probation.map_or(finish, |sooner| sooner.min(finish)),
                 fits: IdSet::new(),
             }),
         }

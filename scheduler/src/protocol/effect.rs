@@ -264,7 +264,7 @@ pub enum Refused {
     /// It cannot be expected to be done by its deadline.
     #[error("its deadline cannot be kept; {} of its tasks could be done in time", .fits.len())]
     TooLate {
-        /// The predicted completion time: the earliest deadline that could be promised now.
+        /// The earliest deadline that could be promised now, be it on probation.
         earliest: Time,
         /// The largest set of its tasks that should be done in time without the others.
         fits: IdSet,

@@ -1058,6 +1058,24 @@ fn the_first_bag_of_an_unknown_user_is_taken_on_probation_and_only_that() {
 }
 
 #[test]
+fn an_unknown_user_is_told_the_earliest_deadline_that_is_taken_on_probation() {
+    let mut world = world();
+    world.host(1).joins();
+    let ask = |world: &mut World, deadline| {
+        let job = world.job(1).policy("PROMISE:inflated=no").user("new");
+        let job = job.estimates(&[10, 10, 10, 1_000]);
+        job.deadline(deadline).asks().1
+    };
+
+    let Refused::TooLate { earliest, .. } = refused(&ask(&mut world, 5)) else {
+        panic!("it is too late");
+    };
+    assert_eq!(earliest, world.now + s(40));
+    let taken = ask(&mut world, 40);
+    assert!(offered(&taken).expect("as told").probation);
+}
+
+#[test]
 fn owner_activity_inflates_the_predicted_finish() {
     let mut world = world();
     world.host(1).joins();
