@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use common::content::{BlobHash, BlobRef};
-use common::wire::RefusalCode;
 use common::wire::client::{Reply, Request, Submission};
 use common::{JobSpec, RequestId, SubmitOptions};
 use link::client::unexpected;
@@ -152,14 +151,17 @@ async fn with_files(
 /// Names the file that changed between the two times at which it was read: for its hash, and to be sent.
 fn not_sent(path: &Path, error: LinkError) -> Failure {
     match error {
-        LinkError::Refused(refusal) if refusal.code == RefusalCode::Conflict => Failure::error(
-            "changed",
-            format!(
-                "{} changed while it was sent; nothing was submitted",
-                path.display()
-            ),
-            "submit again once nothing writes to it",
-        ),
+        // A user who has sent too much is refused with the same code.
+        LinkError::Refused(refusal) if refusal.message.contains("arrived damaged") => {
+            Failure::error(
+                "changed",
+                format!(
+                    "{} changed while it was sent; nothing was submitted",
+                    path.display()
+                ),
+                "submit again once nothing writes to it",
+            )
+        }
         error => error.into(),
     }
 }
@@ -277,7 +279,7 @@ pub(crate) async fn content<T: Serialize>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use common::wire::Refusal;
+    use common::wire::{Refusal, RefusalCode};
 
     #[test]
     fn a_file_that_changed_while_it_was_sent_is_named() {
@@ -294,5 +296,14 @@ mod tests {
 
         let other = Refusal::new(RefusalCode::Invalid, "too large", "");
         assert_eq!(not_sent(Path::new("a.dat"), other.into()).what, "too large");
+    }
+
+    #[test]
+    fn a_file_for_which_its_user_has_no_room_is_refused_for_that_reason() {
+        let no_room = Refusal::new(RefusalCode::Conflict, "there is room for 1 KiB", "wait");
+        let failure = not_sent(Path::new("a.dat"), no_room.into());
+        assert_eq!(failure.code, "conflict");
+        assert_eq!(failure.what, "there is room for 1 KiB");
+        assert_eq!(failure.hint, "wait");
     }
 }
