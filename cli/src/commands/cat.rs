@@ -18,7 +18,7 @@ use crate::args::job::CatArgs;
 use crate::args::value::OneJob;
 use crate::failure::{Exit, Failure};
 use crate::output::{PagePlace, note};
-use crate::session::Session;
+use crate::session::{Session, enter_again};
 
 #[derive(Serialize)]
 struct Streams {
@@ -61,13 +61,14 @@ pub(super) async fn run(
     session.note_beyond(job, &tasks).await?;
     // Before the outputs: what is confirmed after this look may be shown, but is not promised.
     let unconfirmed = UnconfirmedResults::of(session, job, &tasks).await?;
-    let shown = ShownStreams {
+    let mut shown = ShownStreams {
         context,
-        session,
+        session: session.clone(),
         job,
         stream,
         unconfirmed,
     };
+    let again = || Box::pin(enter_again(&context.state));
     let mut pages = session.output_pages(job, tasks);
     let mut page = pages.next().await?;
     if page.is_empty() {
@@ -77,7 +78,7 @@ pub(super) async fn run(
 
     let mut first = true;
     loop {
-        let next = pages.next().await?;
+        let next = pages.next_over(again()).await?;
         let last = next.is_empty();
         shown.page(page, PagePlace { first, last }).await?;
         if last {
@@ -88,10 +89,11 @@ pub(super) async fn run(
     }
 }
 
-/// The streams that are printed, page by page: of many tasks, they are more than what should be in memory.
+/// The streams that are printed, page by page: of many tasks, they are more than what should be in memory. While the
+/// reader of what is printed stands still, a connection may be lost: then another one is made.
 struct ShownStreams<'a> {
     context: &'a Context,
-    session: &'a Session,
+    session: Session,
     job: JobId,
     stream: StreamKind,
     unconfirmed: UnconfirmedResults,
@@ -99,10 +101,13 @@ struct ShownStreams<'a> {
 
 impl ShownStreams<'_> {
     /// Prints a page.
-    async fn page(&self, mut outputs: Vec<OutputView>, place: PagePlace) -> Result<(), Failure> {
-        let out = &self.context.out;
+    async fn page(&mut self, mut outputs: Vec<OutputView>, at: PagePlace) -> Result<(), Failure> {
+        let out = self.context.out;
         outputs.sort_by_key(|output| output.attempt.task);
-        note_removed(self.session, &outputs).await?;
+        if let Err(failure) = note_removed(&self.session, &outputs).await {
+            self.connect_after(failure).await?;
+            note_removed(&self.session, &outputs).await?;
+        }
         let shown = outputs.iter().map(|output| output.attempt.task.index);
         for line in self.unconfirmed.notes(self.job, &shown.collect()) {
             note(&line);
@@ -110,7 +115,12 @@ impl ShownStreams<'_> {
 
         let mut all = Vec::new();
         for output in &outputs {
-            let (bytes, dropped_bytes) = written(self.session, output, self.stream).await?;
+            let mut read = written(&self.session, output, self.stream).await;
+            if let Err(failure) = read {
+                self.connect_after(failure).await?;
+                read = written(&self.session, output, self.stream).await;
+            }
+            let (bytes, dropped_bytes) = read?;
             match out.mode() {
                 OutputMode::Json => all.push(TaskStream {
                     task: output.attempt.task.to_string(),
@@ -134,7 +144,17 @@ impl ShownStreams<'_> {
             stream: name_of(self.stream),
             tasks: all,
         };
-        out.show_page(&streams, String::new, Vec::new, place)
+        out.show_page(&streams, String::new, Vec::new, at)
+    }
+
+    /// Connects again after a failure, unless it is one that another connection does not mend.
+    async fn connect_after(&mut self, failure: Failure) -> Result<(), Failure> {
+        if !failure.is_away() {
+            return Err(failure);
+        }
+        let client = Box::pin(enter_again(&self.context.state)).await?;
+        self.session = self.session.over(client);
+        Ok(())
     }
 }
 

@@ -452,6 +452,34 @@ fn a_list_whose_reader_stood_still_goes_on_over_a_new_connection() {
 }
 
 #[test]
+fn outputs_whose_reader_stood_still_go_on_over_a_new_connection() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    let prints = "yes %{TASK_ID} | head -c 200000";
+    let job = grid.submit(["--array", "1-3", "--wait", "--", "sh", "-c", prints]);
+    let mut command = grid.command("user");
+    command.args(["job", "cat", &job, "stdout"]);
+    let mut shown = command.stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut printed = shown.stdout.take().expect("piped");
+    let mut text = vec![0];
+    printed.read_exact(&mut text).expect("a beginning");
+
+    // What each task printed is more than a pipe holds, and is asked for after that of the task before is printed.
+    grid.master().terminate();
+    eventually("the master ends", Duration::from_secs(30), || {
+        grid.master().ended()
+    });
+    grid.start_master();
+    printed.read_to_end(&mut text).expect("the rest");
+    assert!(shown.wait().expect("it ends").success());
+    let text = String::from_utf8(text).expect("UTF-8");
+    let expected: String = (1..=3)
+        .map(|task| format!("{task}\n").repeat(100_000))
+        .collect();
+    assert!(text == expected, "{} bytes", text.len());
+}
+
+#[test]
 fn a_prediction_has_an_interval_while_the_job_runs_and_none_when_nothing_is_known() {
     let mut grid = Grid::start();
     let unknown = grid.submit(["--", "true"]);
