@@ -333,11 +333,14 @@ fn entry_word(path: &Path) -> Result<String, Failure> {
 }
 
 fn account_text(dir: &Path) -> String {
+    let dir = dir.display().to_string();
+    let dir = dir.replace('\\', "\\\\").replace('"', "\\\"");
+    // Such a file knows `%` as a unit does, and no `$`.
+    let dir = dir.replace('%', "%%");
     format!(
         "# Written by `deskgrid worker install`; `deskgrid worker uninstall` removes it.\n\
          # The account of the worker, and its access to input devices, of which it keeps only the time of the last event.\n\
-         u {ACCOUNT} - \"deskgrid worker\" \"{}\"\nm {ACCOUNT} input\n",
-        dir.display()
+         u {ACCOUNT} - \"deskgrid worker\" \"{dir}\"\nm {ACCOUNT} input\n"
     )
 }
 
@@ -606,6 +609,13 @@ mod tests {
         for bad in ["relative", "/a\nb"] {
             assert!(quoted(Path::new(bad)).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn the_directory_of_the_account_survives_the_language_of_its_file() {
+        let text = account_text(Path::new("/srv/100%/a \"$b\\"));
+        let dir = r#" "/srv/100%%/a \"$b\\""#;
+        assert!(text.lines().any(|line| line.ends_with(dir)), "{text}");
     }
 
     #[test]
