@@ -8,7 +8,7 @@
 set -eu
 VERSION=@VERSION@
 ARCH=@ARCH@
-LINES=@LINES@
+TEXT_LINES=@LINES@
 fail() { printf 'error: %s\ntry: %s\n' "$1" "$2" >&2; exit 1; }
 
 ROOT="" REMOVE=""
@@ -42,7 +42,7 @@ live() { [ -z "$ROOT" ] && [ -d /run/systemd/system ]; }
 UNPACKED=$(mktemp -d)
 trap 'rm -rf "$UNPACKED"' EXIT
 umask 022
-tail -n +$((LINES + 1)) "$0" | tar -xJ -C "$UNPACKED" --no-same-owner --strip-components=1
+tail -n +$((TEXT_LINES + 1)) "$0" | tar -xJ -C "$UNPACKED" --no-same-owner --strip-components=1
 cd "$UNPACKED"
 FILES=$(find lib share -type f)
 

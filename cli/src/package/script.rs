@@ -42,11 +42,22 @@ mod tests {
         let made = installer(&plain, &site, "dg1.secret");
 
         let text = String::from_utf8_lossy(&made);
-        let lines = text.lines().find_map(|line| line.strip_prefix("LINES="));
+        let lines = text
+            .lines()
+            .find_map(|line| line.strip_prefix("TEXT_LINES="));
         let lines: usize = lines.expect("the line").parse().expect("a number");
         let behind: Vec<&[u8]> = made.splitn(lines + 1, |byte| *byte == b'\n').collect();
         assert_eq!(behind.last().copied(), Some(&plain.bytes[..]));
         assert!(text.contains("token = \"dg1.secret\"\n") && text.contains("\nslots = 1\n"));
         assert!(!text.contains('@'), "{text}");
+    }
+
+    #[test]
+    fn the_script_has_no_name_that_a_shell_gives_another_value() {
+        // After a program in a terminal bash puts the terminal's size there.
+        for name in ["LINES=", "COLUMNS="] {
+            let sets = |word: &str| word.starts_with(name);
+            assert!(!TEXT.split_whitespace().any(sets), "{name}");
+        }
     }
 }
