@@ -81,12 +81,6 @@ impl Progress {
     }
 }
 
-impl Default for Progress {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 /// Makes a bar of this length that looks as the `template` says.
 pub(crate) fn bar(length: u64, template: &str) -> ProgressBar {
     let bar = ProgressBar::new(length);

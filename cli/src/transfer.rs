@@ -68,12 +68,8 @@ impl ShownTransfer {
 
     /// The failure of a command that was to end after so many bytes.
     pub(crate) fn interruption(self, bytes: u64) -> Failure {
-        let what = format!(
-            "interrupted; {} was {}; {}",
-            mb(bytes),
-            self.verb,
-            self.left
-        );
+        let Self { verb, left, .. } = self;
+        let what = format!("interrupted; {} was {verb}; {left}", mb(bytes));
         let hint = "run the same command again: it goes on where this one has stopped";
         Failure::error("interrupted", what, hint)
     }

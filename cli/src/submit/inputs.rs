@@ -6,7 +6,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use common::TaskSet;
-use common::content::BlobRef;
+use common::content::{BlobHash, BlobRef};
 use common::ids::{AttemptId, Incarnation, JobId, TaskId};
 use common::job::{BadJob, Input, InputKind, InputSource};
 use common::needs::Needs;
@@ -53,6 +53,17 @@ pub(super) struct LocalContent {
     pub blob: BlobRef,
     /// The parts of the tree.
     pub parts: Vec<BlobRef>,
+}
+
+impl LocalContent {
+    /// Stands for what nobody has read yet.
+    pub(super) const UNKNOWN: Self = Self {
+        blob: BlobRef {
+            hash: BlobHash([0; 32]),
+            size: 0,
+        },
+        parts: Vec::new(),
+    };
 }
 
 /// The local files of one input.

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use common::content::{BlobHash, BlobRef};
 use common::job::{
     BadJob, Capture, CommandSpec, Compare, DEFAULT_MAX_LOSSES, JobSpec, Quorum, Rules, Work,
     usual_policy,
@@ -81,14 +80,7 @@ pub(crate) fn plan(args: &JobArgs) -> Result<SubmitPlan, BuildError> {
         asked,
         inputs,
     };
-    let unknown = BlobRef {
-        hash: BlobHash([0; 32]),
-        size: 0,
-    };
-    let whole = plan.spec(|_| LocalContent {
-        blob: unknown,
-        parts: Vec::new(),
-    });
+    let whole = plan.spec(|_| LocalContent::UNKNOWN);
     whole.check().and_then(|()| plan.asked.check(&whole))?;
 
     Ok(plan)

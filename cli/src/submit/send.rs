@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use common::content::{BlobHash, BlobRef};
+use common::content::BlobRef;
 use common::wire::client::{Reply, Request, Submission};
 use common::{JobSpec, RequestId, SubmitOptions};
 use link::client::unexpected;
@@ -131,20 +131,13 @@ async fn with_files(
         .await?
         .into_iter()
         .collect();
-    let missing = LocalContent {
-        blob: BlobRef {
-            hash: BlobHash([0; 32]),
-            size: 0,
-        },
-        parts: Vec::new(),
-    };
 
     Ok(plan.spec(|local: Local<&Path>| {
         let owned = match local {
             Local::File(path) => Local::File(path.to_owned()),
             Local::Tree(path) => Local::Tree(path.to_owned()),
         };
-        sent.get(&owned).unwrap_or(&missing).clone()
+        sent.get(&owned).cloned().unwrap_or(LocalContent::UNKNOWN)
     }))
 }
 
@@ -152,16 +145,14 @@ async fn with_files(
 fn not_sent(path: &Path, error: LinkError) -> Failure {
     match error {
         // A user who has sent too much is refused with the same code.
-        LinkError::Refused(refusal) if refusal.message.contains("arrived damaged") => {
-            Failure::error(
-                "changed",
-                format!(
-                    "{} changed while it was sent; nothing was submitted",
-                    path.display()
-                ),
-                "submit again once nothing writes to it",
-            )
-        }
+        LinkError::Refused(refusal) if refusal.message.contains("damaged") => Failure::error(
+            "changed",
+            format!(
+                "{} changed while it was sent; nothing was submitted",
+                path.display()
+            ),
+            "submit again once nothing writes to it",
+        ),
         error => error.into(),
     }
 }
@@ -269,11 +260,10 @@ pub(crate) async fn content<T: Serialize>(
 ) -> Result<Option<BlobRef>, Failure> {
     let bytes = postcard::to_stdvec(what)
         .map_err(|e| Failure::error("internal", "the job cannot be encoded", "").because(e))?;
-    Ok(if bytes.len() <= MAX_INLINE_SPEC {
-        None
-    } else {
-        Some(client.put_bytes(&bytes).await?)
-    })
+    if bytes.len() <= MAX_INLINE_SPEC {
+        return Ok(None);
+    }
+    Ok(Some(client.put_bytes(&bytes).await?))
 }
 
 #[cfg(test)]
