@@ -255,19 +255,14 @@ pub(super) async fn run(
         manifest::check(file, &document.files, into.force)?;
     }
     // An archive whose parts all find their places is no loss.
-    let (apart, lost): (Vec<_>, Vec<_>) = document
-        .warnings
-        .iter()
-        .cloned()
-        .partition(|warned| warned.archive.is_some());
+    let warnings = document.warnings.iter().cloned();
+    let (apart, lost): (Vec<_>, Vec<_>) = warnings.partition(|warned| warned.archive.is_some());
     tell(&lost);
     let kept: usize = (planned.iter().filter(|(_, there)| there.stays()))
         .map(|(_, there)| there.unpacked().unwrap_or(1))
         .sum();
-    let replaced = planned
-        .iter()
-        .filter(|(_, there)| *there == FileThere::Replaced)
-        .count();
+    let replaced = |(_, there): &&(_, FileThere)| *there == FileThere::Replaced;
+    let replaced = planned.iter().filter(replaced).count();
     let archives: Vec<(usize, WantedFile)> = (planned.iter().enumerate())
         .filter(|(_, (file, there))| file.apart && there.unpacked().is_none())
         .map(|(at, (file, _))| (at, file.clone()))
@@ -656,7 +651,13 @@ fn there(wanted: &WantedFile, force: bool, earlier: &EarlierFiles) -> Result<Fil
     };
 
     match found {
-        Some(found) if found == wanted.blob() => Ok(FileThere::Same),
+        Some(found) if found == wanted.blob() => {
+            // A fetch may have been interrupted between the content and its permissions.
+            if wanted.executable {
+                let _ = files::permit(path, true);
+            }
+            Ok(FileThere::Same)
+        }
         Some(found) if earlier.has(path, &found) => Ok(FileThere::Replaced),
         _ if force => Ok(FileThere::Replaced),
         _ => Err(differs(path)),
@@ -731,14 +732,11 @@ fn not_whole(error: LinkError) -> Failure {
         _ => false,
     };
 
-    let failure = Failure::from(error);
-    match lost {
-        true => Failure {
-            hint: "have it computed again: deskgrid job retry JOB --damaged".to_owned(),
-            ..failure
-        },
-        false => failure,
+    let mut failure = Failure::from(error);
+    if lost {
+        failure.hint = "have it computed again: deskgrid job retry JOB --damaged".to_owned();
     }
+    failure
 }
 
 /// Brings a file, and notes whether the disk is full.
@@ -877,6 +875,23 @@ mod tests {
         let reference = link::content::hash_bytes(b"text");
         assert_eq!(kept.stderr.0.content, Content::Blob(reference));
         assert_eq!(kept.files, printed.files);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_is_there_already_becomes_executable_as_its_result_is() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let dir = tempfile::tempdir().unwrap();
+        let (mut wanted, _) = wanted(&[output(1, "run", None)], dir.path(), TaskDirs::None);
+        std::fs::write(&wanted[0].path, "content").unwrap();
+        for executable in [false, true] {
+            wanted[0].executable = executable;
+            let looked = there(&wanted[0], false, &EarlierFiles::default());
+            assert_eq!(looked.unwrap(), FileThere::Same);
+            let mode = std::fs::metadata(&wanted[0].path).unwrap().permissions();
+            assert_eq!(mode.mode() & 0o100 != 0, executable);
+        }
     }
 
     #[test]
