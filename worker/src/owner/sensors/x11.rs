@@ -16,6 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::Span;
+use link::files::unless_gone;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use x11rb::connection::{Connection, RequestConnection};
@@ -76,27 +77,29 @@ impl X11 {
         }
     }
 
-    /// The numbers of the displays to look at that are there now.
-    fn numbers(&self) -> Vec<u32> {
-        let entries = fs::read_dir(&self.config.x11_dir)
-            .into_iter()
-            .flatten()
-            .flatten();
-        let there =
-            entries.filter_map(|entry| entry.file_name().to_str()?.strip_prefix('X')?.parse().ok());
+    /// Returns the numbers of the displays to look at that are there now.
+    ///
+    /// # Errors
+    /// If the directory of their sockets is there and cannot be listed.
+    fn numbers(&self) -> io::Result<Vec<u32>> {
+        let Some(entries) = unless_gone(fs::read_dir(&self.config.x11_dir))? else {
+            return Ok(Vec::new());
+        };
+        let wanted = self.config.displays.iter();
+        let wanted: Vec<u32> = wanted.filter_map(|name| number(name)).collect();
 
-        let wanted: Vec<u32> = self
-            .config
-            .displays
-            .iter()
-            .filter_map(|name| number(name))
-            .collect();
-        let mut numbers: Vec<u32> = there
-            .filter(|n| self.config.displays.is_empty() || wanted.contains(n))
-            .collect();
+        let mut numbers = Vec::new();
+        for entry in entries {
+            let name = entry?.file_name();
+            let there = name
+                .to_str()
+                .and_then(|name| name.strip_prefix('X')?.parse().ok());
+            let looked_at = |n: &u32| self.config.displays.is_empty() || wanted.contains(n);
+            numbers.extend(there.filter(looked_at));
+        }
         numbers.sort_unstable();
 
-        numbers
+        Ok(numbers)
     }
 
     fn open(&self, display: u32) -> Display {
@@ -197,9 +200,15 @@ impl Sensor for X11 {
     }
 
     fn sense(&mut self) -> Sight {
-        let numbers = self.numbers();
-        // Only those that answer are kept: the others may let us in now.
         let dir = &self.config.x11_dir;
+        let numbers = match self.numbers() {
+            Ok(numbers) => numbers,
+            Err(error) => {
+                let dir = dir.display();
+                return Sight::Unknown(format!("the displays in {dir} cannot be listed: {error}"));
+            }
+        };
+        // Only those that answer are kept: the others may let us in now.
         self.displays.retain(|number, display| {
             numbers.contains(number)
                 && match display {
@@ -584,6 +593,29 @@ mod tests {
         // Open to all by its own rights: something else keeps us from it.
         mode(0o777);
         assert!(denied(&desk.config(), io::ErrorKind::PermissionDenied).is_err());
+    }
+
+    #[test]
+    fn displays_that_cannot_be_listed_are_not_taken_for_none() {
+        let desk = Desk::new("", true);
+        let in_place_of_a_directory = desk.dir.path().join("file");
+        fs::write(&in_place_of_a_directory, "").unwrap();
+        let sight_in = |x11_dir: PathBuf| {
+            let config = SensorsConfig {
+                x11_dir,
+                ..desk.config()
+            };
+            X11::new(&config).sense()
+        };
+        let unlisted = sight_in(in_place_of_a_directory);
+        assert!(
+            matches!(&unlisted, Sight::Unknown(why) if why.contains("listed")),
+            "{unlisted:?}"
+        );
+        assert!(matches!(
+            sight_in(desk.dir.path().join("none")),
+            Sight::Absent(_)
+        ));
     }
 
     #[test]
