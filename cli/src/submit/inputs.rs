@@ -362,7 +362,7 @@ fn plan_input(given: &str, tasks: &TaskSet, is_tree: bool) -> Result<PlannedInpu
         (Some(name), _) => named(name, tasks)?,
         (None, LocalFiles::Shared(path)) => {
             let name = default_name(path).map_err(wrong_name)?;
-            Template::literal(if is_tree {
+            Template::literal(if is_tree && !path.is_dir() {
                 tree::unpacked_name(name.as_str())
             } else {
                 name.as_str()
@@ -549,6 +549,22 @@ mod tests {
         assert_eq!(split("%{ITEM}:in"), ("%{ITEM}", Some("in")));
         assert_eq!(split(r"C:\data"), (r"C:\data", None));
         assert_eq!(split(r"C:\data:in"), (r"C:\data", Some("in")));
+    }
+
+    #[test]
+    fn a_tree_has_the_name_of_its_directory_or_of_its_archive_without_the_ending() {
+        let top = tempfile::tempdir().unwrap();
+        std::fs::create_dir(top.path().join("v1.zip")).unwrap();
+        std::fs::write(top.path().join("env.tar.gz"), "").unwrap();
+        let tasks = TaskSet {
+            ids: common::IdSet::from_range(1, 1),
+            items: Vec::new(),
+        };
+        for (file, name) in [("v1.zip", "v1.zip"), ("env.tar.gz", "env")] {
+            let given = top.path().join(file).display().to_string();
+            let planned = plan_input(&given, &tasks, true).unwrap();
+            assert_eq!(planned.name.to_string(), name);
+        }
     }
 
     #[test]
