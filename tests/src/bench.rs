@@ -3,11 +3,20 @@
 
 use std::str::FromStr;
 
-/// Returns the number that follows this word of the command line, or the usual one.
+/// Returns the number that follows this word of the command line, or the usual one without the word.
+///
+/// # Panics
+/// If something else follows it.
 pub fn argument<T: FromStr>(name: &str, usual: T) -> T {
     let mut args = std::env::args().skip_while(|arg| arg != name);
-    let given = args.nth(1).and_then(|arg| arg.parse().ok());
-    given.unwrap_or(usual)
+    if args.next().is_none() {
+        return usual;
+    }
+    let given = args.next().unwrap_or_default();
+    let Ok(number) = given.parse() else {
+        panic!("{name} {given}: no number that this benchmark knows");
+    };
+    number
 }
 
 /// Returns the middle one with the smallest and the largest, each with so many digits.

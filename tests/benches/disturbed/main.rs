@@ -37,11 +37,7 @@ fn main() {
     if !args.iter().any(|arg| arg == "--bench") {
         return;
     }
-    let rounds = args
-        .iter()
-        .position(|arg| arg == "--rounds")
-        .and_then(|at| args.get(at + 1)?.parse().ok())
-        .unwrap_or(1);
+    let rounds: u64 = tests::argument("--rounds", 1);
     let asked = |name: &str, all: &[String]| {
         let named = |arg: &String| all.contains(arg);
         !args.iter().any(named) || args.iter().any(|arg| arg == name)

@@ -18,12 +18,8 @@ const MOST_CPU: f64 = 0.001;
 const MOST_MEMORY: u64 = 20 << 20;
 
 fn main() {
-    let args: Vec<String> = std::env::args().collect();
-    let minutes = args
-        .iter()
-        .position(|a| a == "--minutes")
-        .and_then(|at| args.get(at + 1)?.parse().ok());
-    let time = Duration::from_secs_f64(60.0 * minutes.unwrap_or(10.0));
+    let minutes = tests::argument("--minutes", 10.0);
+    let time = Duration::from_secs_f64(60.0 * minutes);
 
     let small = small_program();
     let mut grid = Grid::with_master("");

@@ -29,11 +29,7 @@ const QUEUED_BY_PEERS: u32 = 100_000;
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
-    let rounds = args
-        .iter()
-        .position(|a| a == "--rounds")
-        .and_then(|at| args.get(at + 1)?.parse().ok())
-        .unwrap_or(3);
+    let rounds = tests::argument("--rounds", 3);
     tests::build_release();
     let parts = ["processes", "noops", "latency", "syncs", "wide", "queued"];
     let is_all = !parts.iter().any(|part| args.iter().any(|a| a == part));

@@ -27,10 +27,7 @@ const QUEUED: u32 = 1_000_000;
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
-    let rounds = args.iter().position(|a| a == "--rounds");
-    let rounds = rounds
-        .and_then(|at| args.get(at + 1)?.parse().ok())
-        .unwrap_or(5);
+    let rounds = tests::argument("--rounds", 5);
     tests::build_release();
 
     let parts = ["narrow", "wide", "latency", "queued"];
