@@ -134,12 +134,16 @@ impl Scheduler {
             let Some((kind, _)) = kind.filter(|(kind, needs)| !is_hopeless(kind, needs)) else {
                 continue;
             };
-            let Some(claim) = self.claim(rank.job, kind.overtakes) else {
+            let claims = self.claims(rank.job, kind.overtakes);
+            if claims.is_empty() {
                 continue;
-            };
+            }
             in_vain.searched += 1;
-            let Some(chosen) = self.candidates(&claim) else {
+            let chosen = |claim: Preemptor| Some((self.candidates(&claim)?, claim));
+            let Some((chosen, claim)) = claims.into_iter().find_map(chosen) else {
+                // Where a task failed is no host for its job alone.
                 let job = self.jobs.table.get(&rank.job);
+                let job = job.filter(|job| job.blame.is_bare());
                 hopeless.extend(job.map(|job| (kind, job.rules.needs.clone())));
                 continue;
             };
@@ -217,25 +221,36 @@ impl Scheduler {
         (!kind.disclosed || overtakes).then_some((kind, &job.rules.needs))
     }
 
-    /// Returns the job's next task as a claim.
-    fn claim(&mut self, id: JobId, overtakes: bool) -> Option<Preemptor> {
-        let job = self.jobs.table.get_mut(&id)?;
-        let turn = if job.speculation.is_some() {
-            job.turn()?
-        } else {
-            TaskTurn {
-                index: job.requeued.first().or(job.fresh.first())?,
+    /// Returns the job's next task as a claim and, where that one is kept from a host on which it failed,
+    /// the last one of those that may start in its turn.
+    fn claims(&mut self, id: JobId, overtakes: bool) -> Vec<Preemptor> {
+        let Some(job) = self.jobs.table.get_mut(&id) else {
+            return Vec::new();
+        };
+        let alone = || {
+            let index = job.requeued.first().or(job.fresh.first())?;
+            Some(TaskTurn {
+                index,
                 disclosed: false,
                 key: 0,
                 place: 0,
-            }
+            })
         };
+        let turn = if job.speculation.is_some() {
+            job.turn()
+        } else {
+            alone()
+        };
+        let Some(turn) = turn else { return Vec::new() };
 
-        Some(Preemptor {
+        let others = job.tasks_of(turn).into_iter().skip(1).last();
+        let turns = [turn.index].into_iter().chain(others);
+        let claim = |index| Preemptor {
             job: id,
-            turn,
+            turn: TaskTurn { index, ..turn },
             overtakes,
-        })
+        };
+        turns.map(claim).collect()
     }
 
     /// Returns the attempts to preempt for it, if any: one if that is enough.

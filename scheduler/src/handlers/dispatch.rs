@@ -495,16 +495,20 @@ impl Starter<'_> {
         }
 
         let Some(turn) = turn else { return false };
-        let fit = |host| !job.shuns(turn.index, host, self.hosts);
+        let tasks = job.tasks_of(turn);
+        let hosts = &*self.hosts;
+        let may = |host| tasks.iter().find(|task| !job.shuns(**task, host, hosts));
+
         let placement = job.policy.placement;
-        let Some(host) = placement.propose(&self.scene(job), &job.plan, fit) else {
+        let host = placement.propose(&self.scene(job), &job.plan, |host| may(host).is_some());
+        let Some((host, index)) = host.and_then(|host| Some((host, *may(host)?))) else {
             return false;
         };
-        let Some(why) = job.take_waiting(turn.index) else {
+        let Some(why) = job.take_waiting(index) else {
             return false;
         };
 
-        self.start(job, turn.index, host, why, fx).is_some()
+        self.start(job, index, host, why, fx).is_some()
     }
 
     /// Returns the task whose lost primary attempt is to be replaced first, with the host that the

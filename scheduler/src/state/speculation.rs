@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use common::{AttemptId, HostId, IdSet, JobId, Span};
 
 use crate::policy::ordering::{Batchactive, Disclosed, Rank, RequestedOrder};
+use crate::state::blame::LOOKED_AT;
 use crate::state::host::Hosts;
 use crate::state::job::Job;
 use crate::state::preemptible::NOTHING_LOST;
@@ -280,13 +281,21 @@ impl Speculation {
         let next = self.expected();
         let again = tried.first_beyond(next, &IdSet::new());
         let again = again.or_else(|| tried.first());
-        let new = fresh
-            .first_beyond(next, &self.requested)
-            .or_else(|| fresh.first_beyond(0, &self.requested));
+        let new = self.next_fresh(fresh, true);
         let passed = |index: &u32| (*index < next, *index);
         let index = again.into_iter().chain(new).min_by_key(passed)?;
 
         Some(self.turn(index, Span::ZERO))
+    }
+
+    /// Returns the next task that has had no attempt and counts as disclosed or as requested.
+    fn next_fresh(&mut self, fresh: &IdSet, disclosed: bool) -> Option<u32> {
+        if !disclosed {
+            return self.first_fresh(fresh);
+        }
+        fresh
+            .first_beyond(self.expected(), &self.requested)
+            .or_else(|| fresh.first_beyond(0, &self.requested))
     }
 
     /// Notes that a task waits again after an attempt.
@@ -450,6 +459,28 @@ impl Job {
         let first = speculation.first(&self.fresh, &self.requeued, work, own);
         self.speculation = Some(speculation);
         first
+    }
+
+    /// Returns the waiting tasks of which one may start in this turn: its own and, where that one is kept
+    /// from a host on which it failed, others that are requested or disclosed as it is.
+    pub(crate) fn tasks_of(&mut self, turn: TaskTurn) -> Vec<u32> {
+        let mut tasks = vec![turn.index];
+        if !self.blame.keeps(turn.index) {
+            return tasks;
+        }
+
+        let fresh = match &mut self.speculation {
+            Some(speculation) => speculation.next_fresh(&self.fresh, turn.disclosed),
+            None => self.fresh.first(),
+        };
+        let speculation = self.speculation.as_deref();
+        let alike = |index: &u32| {
+            let disclosed = speculation.is_some_and(|of| !of.urgent(*index));
+            *index != turn.index && disclosed == turn.disclosed
+        };
+        tasks.extend(self.requeued.iter().take(LOOKED_AT).filter(alike));
+        tasks.extend(fresh);
+        tasks
     }
 
     /// Returns the job's rank by its next waiting task, if there is one.

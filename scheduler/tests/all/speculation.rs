@@ -652,3 +652,64 @@ fn orderings_go_with_any_placement() {
     let refused = scheduler::policy::parse("FCFSxFCFS:with=PROMISE").map_err(|why| why.to_string());
     assert!(refused.is_err_and(|why| why.contains("promises nothing")));
 }
+
+/// Settings under which a task that failed on a host is kept from there.
+fn blaming() -> Settings {
+    Settings {
+        benching: true,
+        ..Settings::default()
+    }
+}
+
+#[test]
+fn a_task_that_failed_on_the_only_free_host_lets_the_next_of_its_job_start_there() {
+    let mut world = World::with(blaming());
+    world.job(1).policy("FCFSxFCFS").submit();
+    world.host(1).joins();
+    let job = world.job(3).policy("FCFSxFCFS").retries(1).submit();
+    let host = world.host(2).joins();
+    let failed = world.attempt_on(host);
+
+    let effects = world.fails(host, failed);
+    assert_eq!(
+        begun(&effects),
+        [(job.0, 2)],
+        "the first one waits for the other host"
+    );
+    let effects = world.ends(
+        HostId(1),
+        world.attempt_on(HostId(1)),
+        Outcome::Succeeded,
+        s(10),
+    );
+    assert_eq!(begun(&effects), [(job.0, 1)]);
+}
+
+#[test]
+fn a_task_that_failed_on_a_host_lets_the_next_of_its_job_and_other_jobs_preempt_there() {
+    for other in [false, true] {
+        let mut world = World::with(blaming());
+        world.job(1).policy("FCFSxFCFS").submit();
+        world.host(1).joins();
+        let disclosed = world.job(5).policy("FCFSxFCFS").disclosed().submit();
+        let host = world.host(2).joins();
+        let draft = world.job(3).policy("FCFSxFCFS").retries(1);
+        let job = draft.disclosed().submit();
+        request(&mut world, job, [1]);
+
+        let failed = world.attempt_on(host);
+        assert_eq!((failed.task.job, failed.task.index), (job, 1));
+        let effects = world.fails(host, failed);
+        assert_eq!(begun(&effects).len(), 1);
+        assert_eq!(world.attempt_on(host).task.job, disclosed);
+
+        let (next, index) = if other {
+            let draft = world.job(1).policy("FCFSxFCFS").user("ben");
+            (draft.disclosed().submit(), 1)
+        } else {
+            (job, 2)
+        };
+        let effects = request(&mut world, next, [index]);
+        assert_eq!(begun(&effects), [(next.0, index)], "{other}");
+    }
+}
