@@ -121,10 +121,27 @@ impl BlobStore {
     ///
     /// # Errors
     /// If reading or writing fails.
-    pub fn add_reader(&self, mut reader: impl Read) -> io::Result<BlobRef> {
-        let name = token::hex(&rand::random::<[u8; 16]>());
-        let part = self.root.join("incoming").join(name);
-        let added = copy_hashing(&mut reader, &mut File::create(&part)?).and_then(|blob| {
+    pub fn add_reader(&self, reader: impl Read) -> io::Result<BlobRef> {
+        self.add_moving(reader, |_| false)
+    }
+
+    /// The same, where the file that `reader` reads may be moved into the store instead: `moved` tries that,
+    /// and returns whether the file is at this path now and nobody can write to it. Else nothing is there.
+    ///
+    /// # Errors
+    /// If reading or writing fails.
+    pub fn add_moving(
+        &self,
+        mut reader: impl Read,
+        moved: impl FnOnce(&Path) -> bool,
+    ) -> io::Result<BlobRef> {
+        let part = self.new_part();
+        let read = if moved(&part) {
+            copy_hashing(&mut reader, &mut io::sink())
+        } else {
+            copy_hashing(&mut reader, &mut File::create(&part)?)
+        };
+        let added = read.and_then(|blob| {
             self.keep(&part, &blob)?;
             Ok(blob)
         });
@@ -140,10 +157,7 @@ impl BlobStore {
     /// # Errors
     /// If reading or writing fails.
     pub fn add_passing(&self, mut reader: impl Read) -> io::Result<BlobRef> {
-        let part = self
-            .root
-            .join("incoming")
-            .join(token::hex(&rand::random::<[u8; 16]>()));
+        let part = self.new_part();
         let added = copy_hashing(&mut reader, &mut File::create(&part)?).and_then(|blob| {
             let target = self.path_of(&blob.hash);
             fs::create_dir_all(target.parent().unwrap_or(&self.root))?;
@@ -157,6 +171,12 @@ impl BlobStore {
 
         let _ = fs::remove_file(&part);
         added
+    }
+
+    /// Returns a path for a blob on its way.
+    fn new_part(&self) -> PathBuf {
+        let name = token::hex(&rand::random::<[u8; 16]>());
+        self.root.join("incoming").join(name)
     }
 
     /// Makes the blob as young as a new one, because somebody counts on it from now on. If that

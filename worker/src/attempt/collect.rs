@@ -167,8 +167,8 @@ impl ExpectedOutputs {
         self.patterns.is_empty()
     }
 
-    /// Copies the matching files into `blobs`, all that can be kept; the copying yields ([`yielded`]). A failed attempt has no
-    /// problem, whatever is missing.
+    /// Moves or copies the matching files into `blobs`, all that can be kept; the copying yields ([`yielded`]). A failed attempt
+    /// has no problem, whatever is missing.
     pub(super) fn collect(
         &self,
         dir: &Path,
@@ -512,7 +512,10 @@ impl FoundFile {
             if files::id_of(&meta) != files::id_of(&self.meta) || !meta.is_file() {
                 return Err(io::Error::other("it was exchanged while it was collected"));
             }
-            blobs.add_yielding(&mut file)
+            let path = Path::new(self.path.as_str());
+            blobs.add_moving(&mut file, |file, to| {
+                files::moved_for_good(dir, path, file, to)
+            })
         };
         let blob = stored().map_err(|error| {
             let why = format!("`{}` could not be copied: {error}", self.path);

@@ -50,10 +50,20 @@ impl Blobs {
 
     /// As [`add`](Self::add), for a task: the copying yields, and the books do not, since others wait for them.
     pub(crate) fn add_yielding(&self, file: &mut File) -> io::Result<BlobRef> {
+        self.add_moving(file, |_, _| false)
+    }
+
+    /// The same, where the file may be moved instead: as [`BlobStore::add_moving`] has it.
+    pub(crate) fn add_moving(
+        &self,
+        file: &mut File,
+        moved: impl Fn(&File, &Path) -> bool + Sync,
+    ) -> io::Result<BlobRef> {
         self.add_and_hold(|store| {
             yielded(|| {
                 file.rewind()?;
-                store.add_reader(&mut *file)
+                let file = &*file;
+                store.add_moving(file, |to| moved(file, to))
             })
         })
     }

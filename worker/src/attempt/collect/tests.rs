@@ -106,6 +106,79 @@ fn content_and_executability_come_along() {
     );
 }
 
+/// Collects a file of two megabytes, and returns whether the spool has the very file.
+#[cfg(target_os = "linux")]
+fn is_moved(place: &Place, prepare: impl FnOnce(&Path)) -> (bool, Collected) {
+    use std::os::unix::fs::MetadataExt;
+
+    let path = place.path("d/large");
+    place.write("d/large", &"two megabytes ".repeat(150_000));
+    let inode = fs::metadata(&path).unwrap().ino();
+    prepare(&path);
+    let wanted = ExpectedOutputs::new(vec!["**".to_owned()]).unwrap();
+    let collected = wanted.collect(place.dir.path(), &place.blobs, 10 << 20, true);
+    assert_eq!(collected.problem, None);
+    let kept = |file: &OutputFile| place.blobs.path_of(&file.blob);
+    for file in &collected.files {
+        assert_eq!(link::content::hash_file(&kept(file)).unwrap(), file.blob);
+        assert_eq!(
+            fs::metadata(kept(file)).unwrap().mode() & 0o7777 & !0o644,
+            0
+        );
+    }
+    let moved = |file| fs::metadata(kept(file)).unwrap().ino() == inode;
+    (collected.files.iter().any(moved), collected)
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_large_output_is_moved_into_the_spool_with_its_executability() {
+    let place = Place::new();
+    let (moved, collected) = is_moved(&place, |path| {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o4777)).unwrap();
+    });
+    assert!(moved && collected.files[0].executable);
+    assert!(!place.path("d/large").exists());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_output_that_somebody_may_still_write_to_is_copied() {
+    use std::io::Write;
+
+    let place = Place::new();
+    let mut writer = None;
+    let (moved, collected) = is_moved(&place, |path| {
+        writer = Some(File::options().append(true).open(path).unwrap());
+    });
+    assert!(!moved);
+    writer.unwrap().write_all(b"too late").unwrap();
+    let [file] = &collected.files[..] else {
+        panic!("{collected:?}")
+    };
+    let kept = place.blobs.path_of(&file.blob);
+    assert_eq!(link::content::hash_file(&kept).unwrap(), file.blob);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn outputs_of_several_names_or_of_the_same_content_are_each_kept() {
+    let linked = Place::new();
+    let (moved, collected) = is_moved(&linked, |path| {
+        fs::hard_link(path, path.with_file_name("other")).unwrap();
+    });
+    assert!(!moved && collected.files.len() == 2, "{collected:?}");
+
+    let twice = Place::new();
+    let (_, collected) = is_moved(&twice, |path| {
+        fs::copy(path, path.with_file_name("other")).unwrap();
+    });
+    let [one, other] = &collected.files[..] else {
+        panic!("{collected:?}")
+    };
+    assert_eq!(one.blob, other.blob);
+}
+
 #[test]
 fn what_a_pattern_has_in_brackets_is_part_of_a_name() {
     let place = Place::new();

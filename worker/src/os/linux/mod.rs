@@ -53,6 +53,7 @@ pub(crate) use load::Accounts;
 pub(crate) use memory::give_back_code;
 pub(crate) use processors::cores;
 pub(crate) use spawner::spawner_main;
+pub(super) use sys::nobody_writes;
 pub(crate) use sys::{close_inherited, give_up_capabilities};
 pub(crate) use watch::DirWatch;
 

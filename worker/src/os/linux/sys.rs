@@ -4,6 +4,7 @@
 #![allow(unsafe_code)] // Thin wrappers over libc; every block says why it is sound.
 
 use std::ffi::CString;
+use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -42,6 +43,31 @@ pub(super) fn fork() -> io::Result<Fork> {
 
 pub(super) fn positive(pid: libc::pid_t) -> Option<Pid> {
     if pid > 0 { Pid::from_raw(pid) } else { None }
+}
+
+/// Whether no process has this file, which was opened for reading, open for writing or mapped so. The system
+/// grants a lease only then. It is given back at once; a process that asks to write meanwhile is told of by a
+/// signal that does nothing.
+///
+/// # Errors
+/// If the file system grants no leases.
+pub(in crate::os) fn nobody_writes(file: &File) -> io::Result<bool> {
+    // The signal by which the system tells of such a process would end this one.
+    const F_SETSIG: libc::c_int = 10;
+
+    let set = |command: libc::c_int, value: libc::c_int| {
+        // SAFETY: these commands take a descriptor, which is open, and a number.
+        match unsafe { libc::fcntl(file.as_raw_fd(), command, value) } {
+            -1 => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        }
+    };
+    set(F_SETSIG, libc::SIGURG)?;
+    match set(libc::F_SETLEASE, libc::F_RDLCK) {
+        Ok(()) => set(libc::F_SETLEASE, libc::F_UNLCK).map(|()| true),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 extern "C" fn on_child(_: libc::c_int) {}

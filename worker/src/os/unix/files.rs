@@ -2,7 +2,7 @@
 //! files without following links. What only Linux has is marked.
 
 use std::collections::BTreeMap;
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsStr};
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io;
 #[cfg(target_os = "linux")]
@@ -17,7 +17,7 @@ use std::os::unix::fs::{
 };
 use std::path::{Path, PathBuf};
 #[cfg(target_os = "linux")]
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use link::files::unless_gone;
 use rustix::fs::{
@@ -211,25 +211,75 @@ pub(crate) fn marks_of(meta: &Metadata) -> [i64; 7] {
     ]
 }
 
+const NO_LINK: OFlags = OFlags::RDONLY
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NOFOLLOW);
+
 /// Opens a file for reading without following a symbolic link anywhere below `dir`, and without
 /// blocking on a named pipe that was put there meanwhile.
 pub(crate) fn open_below(dir: &Path, relative: &Path) -> io::Result<File> {
-    let (no_link, none) = (
-        OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW,
-        Mode::empty(),
-    );
-    let mut at: OwnedFd = openat(CWD, dir, no_link | OFlags::DIRECTORY, none)?;
-    for name in relative.parent().into_iter().flat_map(Path::components) {
-        at = openat(&at, name.as_os_str(), no_link | OFlags::DIRECTORY, none)?;
-    }
-
-    let name = relative.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let (at, name) = directory_of(dir, relative)?;
+    let none = Mode::empty();
     Ok(File::from(openat(
         &at,
         name,
-        no_link | OFlags::NONBLOCK,
+        NO_LINK | OFlags::NONBLOCK,
         none,
     )?))
+}
+
+/// Opens the directory that a path below `dir` names a file in, without following a symbolic link; with the file's name.
+fn directory_of<'p>(dir: &Path, relative: &'p Path) -> io::Result<(OwnedFd, &'p OsStr)> {
+    let directory = NO_LINK | OFlags::DIRECTORY;
+    let mut at: OwnedFd = openat(CWD, dir, directory, Mode::empty())?;
+    for name in relative.parent().into_iter().flat_map(Path::components) {
+        at = openat(&at, name.as_os_str(), directory, Mode::empty())?;
+    }
+
+    let name = relative.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    Ok((at, name))
+}
+
+/// The length from which a file is moved, in bytes: what is smaller is copied as fast.
+#[cfg(target_os = "linux")]
+const MOVED: u64 = 1 << 20;
+
+/// Moves the file that was opened at a path below `dir` to `to`, where only this account can open it. Returns
+/// whether it is there and nobody can write to it, neither now nor later; else nothing is at `to`, and the file
+/// is to be copied from `file`.
+#[cfg(target_os = "linux")]
+pub(crate) fn moved_for_good(dir: &Path, relative: &Path, file: &File, to: &Path) -> bool {
+    let Ok(meta) = file.metadata() else {
+        return false;
+    };
+    if meta.nlink() != 1 || meta.len() < MOVED {
+        return false;
+    }
+
+    let moved = || {
+        // Whoever owned it could open it again by a descriptor that was left somewhere.
+        let user = rustix::process::geteuid();
+        rustix::fs::fchown(file, Some(user), Some(rustix::process::getegid()))?;
+        rustix::fs::fchmod(file, Mode::RUSR | Mode::WUSR)?;
+        file.set_modified(SystemTime::now())?;
+
+        let (at, name) = directory_of(dir, relative)?;
+        renameat(&at, name, CWD, to)?;
+        let there = fs::symlink_metadata(to)?;
+        let same = id_of(&there) == id_of(&meta) && there.nlink() == 1;
+        io::Result::Ok(same && crate::os::linux::nobody_writes(file)?)
+    };
+    if matches!(moved(), Ok(true)) {
+        return true;
+    }
+    let _ = crate::os::remove_tree(to);
+    false
+}
+
+/// The same: here it is always copied.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn moved_for_good(_dir: &Path, _relative: &Path, _file: &File, _to: &Path) -> bool {
+    false
 }
 
 /// Visits everything below a directory without following links, whatever rights its owner took

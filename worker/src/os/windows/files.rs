@@ -166,6 +166,11 @@ pub(crate) fn open_below(dir: &Path, relative: &Path) -> io::Result<File> {
     }
 }
 
+/// Whether the file was moved to `to`, where nobody can write to it: here it is always copied.
+pub(crate) fn moved_for_good(_dir: &Path, _relative: &Path, _file: &File, _to: &Path) -> bool {
+    false
+}
+
 /// Removes a file, or a directory and its content, also what is marked read-only.
 pub(in crate::os) fn remove_tree(path: &Path) -> io::Result<()> {
     let remove = || match path.is_dir() {
