@@ -68,16 +68,6 @@ pub(super) fn left_out(jobs: usize) -> String {
     }
 }
 
-/// Appends the section with the points that a paper leaves open, each with its reading.
-pub(super) fn readings(out: &mut String, readings: &[(&str, &str)]) {
-    out.line("## How the paper was read\n");
-    out.heading(&["what it leaves open", "as read here"]);
-    for (open, taken) in readings {
-        out.row([open, taken]);
-    }
-    out.line("");
-}
-
 /// Appends the section on how to make the report on this `paper` again.
 pub(super) fn again(
     out: &mut String,

@@ -8,49 +8,9 @@ use super::claims::{NumberFormat, claims};
 use super::figures::PRICES;
 use super::found::DrawResults;
 use super::trial::{LOAD, OURS, PROCESSORS};
-use crate::report::markdown::{Markdown, again, left_out, pictures, readings};
+use crate::report::markdown::{Markdown, again, left_out, pictures};
 use simulator::batch::{ForetoldLog, HELD};
 use simulator::figure::Figure;
-
-/// The points that the paper leaves open, each with our reading.
-const READINGS: [(&str, &str); 9] = [
-    (
-        "the law behind the predictions",
-        "uniform-log from e^2 to e^14 s, as long as the tail of the measured allocated times of Figure 3: with the law of the work (to e^12) PRED is too optimistic and loses its gain",
-    ),
-    (
-        "equations 5, 6 and 9",
-        "what they call the cdf is the probability that a job still runs",
-    ),
-    (
-        "when jobs are prompted",
-        "with each arrival, when the predicted time has passed (at least 1 s later), and with each end",
-    ),
-    (
-        "who decides",
-        "the head of the queue, as soon as any processor is free; nobody passes it",
-    ),
-    (
-        "average parallelism",
-        "uniform-log from 1 to 128, rounded up to a whole number",
-    ),
-    (
-        "what a rebel without lock-in takes",
-        "once as many processors are free as it held out for, all that it can use",
-    ),
-    (
-        "who saves what in Table 1",
-        "all run under AVG; at each decision the head alone holds out, while arrivals prompt it",
-    ),
-    (
-        "utilisation",
-        "speedup over time and processors, each day up to the end of its first half or the start of its last job; the drain after that counts for nobody",
-    ),
-    (
-        "the correction",
-        "on natural logarithms of seconds, ln Q' = 1.7 + 0.6 ln Q; self-fitted: the line through earlier predictions, faded",
-    ),
-];
 
 /// Writes the whole report.
 pub(super) fn report(study: &Study, found: &DrawResults, figures: &[Figure]) -> String {
@@ -63,7 +23,7 @@ pub(super) fn report(study: &Study, found: &DrawResults, figures: &[Figure]) -> 
     predictions(&mut out, found);
     real(&mut out, found.real.as_ref());
 
-    readings(&mut out, &READINGS);
+    out.line(include_str!("readings.md"));
     pictures(&mut out, figures);
 
     let log = study.log.as_deref();

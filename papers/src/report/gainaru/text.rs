@@ -7,49 +7,9 @@ use super::claims::claims;
 use super::scenarios::{LAWS, LESSONS, ScenarioResults, StrategyResults};
 use super::{Real, Study, absent};
 use crate::report::claim::{ClaimVerdict, NUMBERS, count};
-use crate::report::markdown::{Markdown, again, left_out, pictures, readings};
+use crate::report::markdown::{Markdown, again, left_out, pictures};
 use simulator::experiment::requests::RunMean;
 use simulator::figure::Figure;
-
-/// The points that the paper leaves open, each with our reading.
-const READINGS: [(&str, &str); 9] = [
-    (
-        "grids of the sequences",
-        "200 points for TOptimal, 46 for ATOptimal: with them Table 1 comes out as printed",
-    ),
-    (
-        "how much a job costs that fits its request",
-        "the whole request: a round's calendar is not moved up when a job ends early",
-    ),
-    (
-        "when the next round begins",
-        "when every job of this one has ended",
-    ),
-    (
-        "what Neuroscience asks for after a kill",
-        "the law's upper end",
-    ),
-    (
-        "how wide a gap is, and how long",
-        "all free processors, until the next request of anybody begins, the candidate's own included, or the round ends",
-    ),
-    (
-        "where a speculative run that failed goes",
-        "it keeps its request in this round, or goes to the head of those who wait",
-    ),
-    (
-        "the stream of small work",
-        "work that can be divided at will, as in section 3, not jobs one by one; small jobs have one processor each in the mean of all responses",
-    ),
-    (
-        "Intrepid's jobs",
-        "nodes by Beta(2, 2) over all 40,960: then FSL's jobs are 0.22 of all work, and all jobs are work for two weeks; submitted together, since else the time of their submission decides utilisation; ATOptimal takes the rate for 0.21",
-    ),
-    (
-        "who arrives during a round",
-        "may be put into gaps, and is planned with the next round otherwise",
-    ),
-];
 
 /// Writes the whole report.
 pub(super) fn report(study: &Study, found: &ScenarioResults, figures: &[Figure]) -> String {
@@ -64,7 +24,7 @@ pub(super) fn report(study: &Study, found: &ScenarioResults, figures: &[Figure])
 
     lessons(&mut out, found);
     real(&mut out, found.real.as_ref());
-    readings(&mut out, &READINGS);
+    out.line(include_str!("readings.md"));
     pictures(&mut out, figures);
 
     let log = study.log.as_deref();

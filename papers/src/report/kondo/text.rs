@@ -4,11 +4,11 @@
 use std::fmt::Write;
 
 use super::claims::{claims, errors};
-use super::reference::{CONTENDERS, OURS, OURS_KEPT, PLATFORMS, READINGS, REFERENCE, TIMEOUT};
+use super::reference::{CONTENDERS, OURS, OURS_KEPT, PLATFORMS, REFERENCE, TIMEOUT};
 use super::table::{ComparisonTable, size};
 use super::{COVERED, KondoResults, coverage};
 use crate::report::claim::NUMBERS;
-use crate::report::markdown::{Markdown, percent, pictures, readings, words};
+use crate::report::markdown::{Markdown, percent, pictures, words};
 use simulator::experiment::{MeasuredNumber as Number, Measurement, RunRow};
 use simulator::figure::Figure;
 
@@ -22,7 +22,7 @@ pub(super) fn report(found: &KondoResults, figures: &[Figure]) -> String {
     geos(&mut out, &found.main);
     claimed(&mut out, &found.main, &found.equal);
     reference(&mut out, &found.main);
-    readings(&mut out, &READINGS);
+    out.line(include_str!("readings.md"));
     for platform in PLATFORMS {
         cells(&mut out, &found.main, platform);
     }

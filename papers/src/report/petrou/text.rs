@@ -30,7 +30,7 @@ pub(super) fn report(study: &Study, results: &Measurements, figures: &[Figure]) 
 
     ours(&mut out, study, results);
     servers(&mut out, results);
-    readings(&mut out);
+    out.line(include_str!("readings.md"));
     pictures(&mut out, figures);
 
     let quick = study.stride > 1;
@@ -328,26 +328,6 @@ fn servers(out: &mut String, results: &Measurements) {
             over(BilledScheduler::BatchSrpt),
             format!("{:.2}", ours / mean(BilledScheduler::SrptNeed)),
         ]);
-    }
-
-    out.line("");
-}
-
-fn readings(out: &mut String) {
-    out.line("## How the paper was read\n");
-    for reading in [
-        "A user's change probability is uniform between 0 and the bound, and the number of tasks of all of a user's sets is \
-         uniform from 1 to the bound: both are drawn once for each user.",
-        "The first task of a set is requested as it is disclosed. After each result the user thinks; then it drops the rest \
-         with its probability, or requests the next task; after the last one it brings a new set.",
-        "Requested tasks take the place of disclosed ones at once, and those go on later where they were. SRPT lets a shorter \
-         requested task take the place of a longer one.",
-        "The batch model has one queue for both kinds, and what is dropped leaves it.",
-        "A result counts when it is delivered, within days 2 to 16.",
-        "Service times, think times and decisions belong to a task of a set of a user, whatever the scheduler does: every \
-         scheduler has the same users.",
-    ] {
-        let _ = writeln!(out, "- {reading}");
     }
 
     out.line("");

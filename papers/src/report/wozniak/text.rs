@@ -32,7 +32,7 @@ pub(super) fn report(study: &Study, table: &TrialTable, figures: &[Figure]) -> S
     ours(&mut out, table);
     gaming(&mut out, table);
 
-    readings(&mut out);
+    out.line(include_str!("readings.md"));
     pictures(&mut out, figures);
 
     let runs = &study.repetitions;
@@ -297,20 +297,6 @@ fn gaming(out: &mut String, table: &TrialTable) {
         let (_, policy, pressure) = settings[at / 2];
         table.groups(MIDDLE, qoe, policy, pressure)
     });
-}
-
-fn readings(out: &mut String) {
-    out.line("## How the paper was read\n");
-    out.line(
-        "- Equation 1 divides by the estimate, so estimates lie in [c / (1 + Q), c / (1 - Q)] and lean to the high side; \
-         that is what makes acceptance collapse. Read as an interval around c it does not.\n\
-         - A scheduling event is the arrival of a bag. Whoever may be killed then is killed, whether or not that lets the \
-         bag in, before the calendar is made. The row `when=needed` is the other reading.\n\
-         - A killed task is lost; its bag cannot be kept any more, and its other tasks go on.\n\
-         - A running task is expected to end at its start plus its estimate, or now if that is past.\n\
-         - Ties: of hosts that are free at once the first one; at one instant bags arrive before tasks end.\n\
-         - The probabilistic rule draws anew at each event, from a generator that depends on the attempt and the time only.\n",
-    );
 }
 
 fn pictures(out: &mut String, figures: &[Figure]) {
