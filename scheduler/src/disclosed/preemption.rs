@@ -222,7 +222,7 @@ impl Scheduler {
     }
 
     /// Returns the job's next task as a claim and, where that one is kept from a host on which it failed,
-    /// the last one of those that may start in its turn.
+    /// another one of those that may start in its turn.
     fn claims(&mut self, id: JobId, overtakes: bool) -> Vec<Preemptor> {
         let Some(job) = self.jobs.table.get_mut(&id) else {
             return Vec::new();
@@ -243,14 +243,16 @@ impl Scheduler {
         };
         let Some(turn) = turn else { return Vec::new() };
 
-        let others = job.tasks_of(turn).into_iter().skip(1).last();
-        let turns = [turn.index].into_iter().chain(others);
-        let claim = |index| Preemptor {
+        let turns = job.turns_from(turn);
+        let others = &turns[1..];
+        let fresh = others.iter().find(|of| job.fresh.contains(of.index));
+        let other = fresh.or(others.last()).copied();
+        let claim = |turn| Preemptor {
             job: id,
-            turn: TaskTurn { index, ..turn },
+            turn,
             overtakes,
         };
-        turns.map(claim).collect()
+        [turn].into_iter().chain(other).map(claim).collect()
     }
 
     /// Returns the attempts to preempt for it, if any: one if that is enough.

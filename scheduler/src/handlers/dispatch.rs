@@ -495,13 +495,13 @@ impl Starter<'_> {
         }
 
         let Some(turn) = turn else { return false };
-        let tasks = job.tasks_of(turn);
+        let turns = job.turns_from(turn);
         let hosts = &*self.hosts;
-        let may = |host| tasks.iter().find(|task| !job.shuns(**task, host, hosts));
+        let may = |host| turns.iter().find(|of| !job.shuns(of.index, host, hosts));
 
         let placement = job.policy.placement;
         let host = placement.propose(&self.scene(job), &job.plan, |host| may(host).is_some());
-        let Some((host, index)) = host.and_then(|host| Some((host, *may(host)?))) else {
+        let Some((host, index)) = host.and_then(|host| Some((host, may(host)?.index))) else {
             return false;
         };
         let Some(why) = job.take_waiting(index) else {

@@ -461,26 +461,29 @@ impl Job {
         first
     }
 
-    /// Returns the waiting tasks of which one may start in this turn: its own and, where that one is kept
-    /// from a host on which it failed, others that are requested or disclosed as it is.
-    pub(crate) fn tasks_of(&mut self, turn: TaskTurn) -> Vec<u32> {
-        let mut tasks = vec![turn.index];
-        if !self.blame.keeps(turn.index) {
-            return tasks;
+    /// Returns the turns of the waiting tasks of which one may start in the `first` one's: that and, where its task is
+    /// kept from a host on which it failed, those of others that are requested or disclosed as it is, in order.
+    pub(crate) fn turns_from(&mut self, first: TaskTurn) -> Vec<TaskTurn> {
+        if !self.blame.keeps(first.index) {
+            return vec![first];
         }
 
         let fresh = match &mut self.speculation {
-            Some(speculation) => speculation.next_fresh(&self.fresh, turn.disclosed),
+            Some(speculation) => speculation.next_fresh(&self.fresh, first.disclosed),
             None => self.fresh.first(),
         };
-        let speculation = self.speculation.as_deref();
-        let alike = |index: &u32| {
-            let disclosed = speculation.is_some_and(|of| !of.urgent(*index));
-            *index != turn.index && disclosed == turn.disclosed
+        let turn = |index| match &self.speculation {
+            Some(of) => of.turn(index, of.work_left(index, |index| self.work(index))),
+            None => TaskTurn { index, ..first },
         };
-        tasks.extend(self.requeued.iter().take(LOOKED_AT).filter(alike));
-        tasks.extend(fresh);
-        tasks
+        let others = self.requeued.iter().take(LOOKED_AT).chain(fresh);
+        let others = others.filter(|index| *index != first.index).map(turn);
+        let others = others.filter(|of| of.disclosed == first.disclosed);
+
+        let mut turns: Vec<TaskTurn> = others.collect();
+        turns.sort_by_key(|of| (of.key, of.place, of.index));
+        turns.insert(0, first);
+        turns
     }
 
     /// Returns the job's rank by its next waiting task, if there is one.

@@ -713,3 +713,22 @@ fn a_task_that_failed_on_a_host_lets_the_next_of_its_job_and_other_jobs_preempt_
         assert_eq!(begun(&effects), [(next.0, index)], "{other}");
     }
 }
+
+#[test]
+fn a_task_preempts_others_by_its_own_run_time_though_a_shorter_one_of_its_job_failed_there() {
+    let mut world = World::with(blaming());
+    world.job(1).policy("SRPTxFCFS").estimate(s(5)).submit();
+    world.host(1).joins();
+    let draft = world.job(2).policy("SRPTxFCFS").retries(1);
+    let two = draft.keeps_state().estimates(&[10, 200]).submit();
+    let host = world.host(2).joins();
+    let failed = world.attempt_on(host);
+    assert_eq!((failed.task.job, failed.task.index), (two, 1));
+    let draft = world.job(1).policy("SRPTxFCFS").keeps_state();
+    let between = draft.estimate(s(100)).submit();
+
+    world.fails(host, failed);
+    assert_eq!(world.attempt_on(host).task.job, between);
+    world.succeeds(host, world.attempt_on(host));
+    assert_eq!(world.attempt_on(host).task, TaskId::new(two, 2));
+}
