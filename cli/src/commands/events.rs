@@ -4,16 +4,17 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use common::HostId;
 use common::event::{EventPage, EventView, Following, GridEvent};
+use common::selector::Selector;
 use common::wire::client::{Reply, Request};
+use common::{HostId, IdSet};
 use link::Client;
 use link::client::unexpected;
 
 use super::Context;
 use crate::args::OutputMode;
 use crate::args::events::EventsArgs;
-use crate::args::value::labelled;
+use crate::args::value::{OneJob, labelled};
 use crate::failure::{Exit, Failure};
 use crate::output::json::{EventLine, Json, LostEvents};
 use crate::output::when::iso;
@@ -27,11 +28,17 @@ type Names = BTreeMap<HostId, String>;
 /// Prints events until it is ended, or with `--past` until the newest.
 pub(super) async fn run(context: &Context, args: EventsArgs) -> Result<Exit, Failure> {
     let session = Session::open(&context.state).await?;
+    let jobs = match args.job.map(|jobs| jobs.selector) {
+        // Another job may be the last one when the connection is made again.
+        Some(Selector::Last) => {
+            let last = session.job_id(OneJob::Last).await?;
+            Some(Selector::Ids(IdSet::from_iter([last.0])))
+        }
+        Some(named) => Some(named),
+        None => (!args.label.is_empty()).then(|| labelled(args.label)),
+    };
     let mut following = Following {
-        jobs: match args.job {
-            Some(jobs) => Some(jobs.selector),
-            None => (!args.label.is_empty()).then(|| labelled(args.label)),
-        },
+        jobs,
         hosts: args.host,
         after: args.after.or(args.past.then_some(0)),
         results: args.results,

@@ -2,9 +2,10 @@
 //! the master.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde_json::Value;
-use tests::Grid;
+use tests::{Grid, Started, eventually};
 
 /// The events in the lines that a command has printed. The last line may have been cut by a kill.
 fn events(text: &str) -> Vec<Value> {
@@ -84,6 +85,39 @@ fn a_follower_sees_each_event_once_though_it_and_the_master_are_killed() {
         ends.len() == 1 && ends[0]["state"] == "finished",
         "{ends:?}"
     );
+}
+
+#[test]
+fn a_follower_of_the_last_job_stays_with_it_though_another_is_submitted_while_the_master_is_away() {
+    let mut grid = Grid::start();
+    let first = grid.submit(["--", "true"]);
+    let log = grid.dir().join("followed");
+    let mut command = grid.command("user");
+    command.args([
+        "--output", "json", "events", "--job", "last", "--after", "0",
+    ]);
+    let follower = Started::server(&mut command, &log);
+    let seen = |word: &str| {
+        let text = std::fs::read_to_string(&log).unwrap_or_default();
+        text.contains(word).then_some(text)
+    };
+    let patience = Duration::from_secs(60);
+    eventually("it follows", patience, || seen("job-submitted"));
+
+    grid.kill_master();
+    grid.start_master();
+    let second = grid.submit(["--", "true"]);
+    for job in [&first, &second] {
+        grid.deskgrid(["job", "cancel", job]).expect_code(0);
+    }
+    let text = eventually("a job has ended", patience, || seen("job-settled"));
+    drop(follower);
+    let lines = text.lines().filter(|line| line.contains("job-settled"));
+    let ended: Vec<Value> = lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(ended.len(), 1, "{ended:?}");
+    assert_eq!(ended[0]["job"].to_string(), first);
 }
 
 #[test]
