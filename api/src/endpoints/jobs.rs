@@ -200,6 +200,10 @@ async fn cancel(
     JsonBody(body): JsonBody<CancelBody>,
 ) -> JsonAnswer<ChangedJson> {
     let jobs = this(&call).await?;
+    if body.unrequested && body.tasks.is_some() {
+        let what = "`tasks` and `unrequested` are both given";
+        return Err(Problem::senseless(what, "give one of them"));
+    }
     if body.unrequested {
         return changed(&call, Request::CancelUnrequested { jobs }).await;
     }

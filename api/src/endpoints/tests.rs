@@ -152,6 +152,31 @@ async fn cancelled_tasks_are_counted_without_being_asked_for_one_by_one() {
     assert_eq!(grid.answer(some).await["cancelled"], 300);
 }
 
+/// Cancels what nobody has requested, and knows nothing else.
+fn unrequested_alone(request: &Request) -> Vec<Reply> {
+    let Request::CancelUnrequested { .. } = request else {
+        unreachable!("nobody asks this here: {request:?}");
+    };
+    vec![Reply::Changed(vec![(JobId(7), 50)])]
+}
+
+#[tokio::test]
+async fn tasks_that_are_named_and_unrequested_ones_are_not_cancelled_together() {
+    let grid = Scripted::new(unrequested_alone);
+    let both = post(
+        "/api/v1/jobs/7/cancel",
+        r#"{"tasks": "1-3", "unrequested": true}"#,
+    );
+    let status = StatusCode::UNPROCESSABLE_ENTITY;
+    let refused = grid.answer_with(status, both).await;
+    assert_eq!(refused["title"], "`tasks` and `unrequested` are both given");
+    assert!(grid.asked.lock().unwrap().is_empty());
+
+    let alone = post("/api/v1/jobs/7/cancel", r#"{"unrequested": true}"#);
+    grid.answer(alone).await;
+    assert_eq!(grid.asked.lock().unwrap().len(), 1);
+}
+
 /// Promises no deadline; the name of the job says what it offers instead.
 fn no_promise(request: &Request) -> Vec<Reply> {
     let Request::Submit {
