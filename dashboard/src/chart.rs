@@ -151,14 +151,16 @@ pub(crate) fn eta(job: &JobView) -> Option<Markup> {
     let (low, high) = predicted
         .interval
         .unwrap_or((predicted.finish, predicted.finish));
-    let deadline = job.promise.as_ref().map(|promise| promise.deadline);
+    let promise = job.promise.as_ref();
+    let promise = promise.filter(|promise| promise.state != PromiseState::Withdrawn);
+    let deadline = promise.map(|promise| promise.deadline);
     let end = [Some(high), Some(predicted.finish), deadline, Some(now)];
     let end = end.into_iter().flatten().max().unwrap_or(high);
     let length = end.since(begin).secs().max(1.0) * 1.04;
     let x = |at: Time| (at.since(begin).secs() / length * 100.0).clamp(0.0, 100.0);
     let at = |time: Time| format!("{:.2}%", x(time));
     let wide = format!("{:.2}%", (x(high) - x(low)).max(0.4));
-    let broken = job.promise.as_ref().is_some_and(|promise| {
+    let broken = promise.is_some_and(|promise| {
         matches!(promise.state, PromiseState::AtRisk | PromiseState::Broken)
     });
 

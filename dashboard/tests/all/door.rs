@@ -19,7 +19,8 @@ use common::units::Speed;
 use common::view::{
     AccuracyView, AttemptState, AttemptView, AvailabilityView, Belief, EstimatesView, ExplainView,
     Forecast, ForetoldView, HostExplainView, HostJobView, HostState, HostView, JobState, JobView,
-    OutputView, QualityView, TaskCounts, TaskState, TaskView, TokenView, WaitView,
+    OutputView, PromiseState, PromiseStatus, QualityView, TaskCounts, TaskState, TaskView,
+    TokenView, WaitView,
 };
 use common::wire::client::{Reply, Request, Submission};
 use common::wire::{Refusal, RefusalCode};
@@ -43,6 +44,8 @@ pub(crate) struct Memory {
     hosts: Vec<HostView>,
     /// The numbers of the tasks of each job.
     numbers: IdSet,
+    /// The state of the promise of each job, if they have one.
+    pub(crate) promised: Mutex<Option<PromiseState>>,
     /// The number of requests of each kind.
     pub(crate) asked: Mutex<BTreeMap<&'static str, u64>>,
     /// The jobs that were submitted, by the ids of the requests.
@@ -73,6 +76,7 @@ impl Memory {
             size,
             hosts,
             numbers,
+            promised: Mutex::default(),
             asked: Mutex::default(),
             submitted: Mutex::default(),
             sent: Mutex::default(),
@@ -94,6 +98,17 @@ impl Memory {
             },
             ..TaskCounts::default()
         };
+        let promised = *self.promised.lock().expect("nobody panicked");
+        let promise = promised.map(|state| PromiseStatus {
+            made: at(0),
+            deadline: at(3_000),
+            finish: at(2_000),
+            probability: 0.9,
+            probation: false,
+            state,
+            why: format!("because{}", self.size.mark),
+        });
+
         JobView {
             job: JobId(number),
             name: format!("sweep-{number}{}", self.size.mark),
@@ -118,7 +133,7 @@ impl Memory {
             }),
             predicted_makespan: Some(Span::from_secs(1_900)),
             reason: Some(format!("because{}", self.size.mark)),
-            promise: None,
+            promise,
             limits: None,
             starts: None,
             width: None,

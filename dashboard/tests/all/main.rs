@@ -8,6 +8,7 @@ use axum::http::{Request, StatusCode};
 use common::IdSet;
 use common::text::acts;
 use common::token::Role;
+use common::view::PromiseState;
 use common::wire::client::Submission;
 use tower::ServiceExt;
 use uuid::Uuid;
@@ -175,6 +176,27 @@ async fn hostile_names_and_outputs_are_text_on_every_page() {
         assert!(!text.contains("<script src=//x"), "{path}: {text}");
         let odd = text.chars().find(|c| acts(*c) && !"\n\t".contains(*c));
         assert_eq!(odd, None, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_withdrawn_promise_is_not_drawn_as_one_that_stands() {
+    for (state, stands) in [
+        (PromiseState::OnTime, true),
+        (PromiseState::Broken, true),
+        (PromiseState::Withdrawn, false),
+    ] {
+        let grid = Memory::new(Size {
+            hosts: 1,
+            jobs: 1,
+            tasks: 20,
+            mark: "",
+        });
+        *grid.promised.lock().unwrap() = Some(state);
+        let (_, _, text) = fetch(&pages(&grid), "/jobs/1", "").await;
+        assert!(text.contains(&format!("</time>: {state}")), "{text}");
+        assert_eq!(text.contains("swatch deadline"), stands, "{text}");
+        assert_eq!(text.contains("<line class=\"deadline"), stands, "{text}");
     }
 }
 
