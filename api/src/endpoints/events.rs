@@ -77,7 +77,15 @@ async fn events(call: Call, query: EventsQuery, _: NoBody) -> Result<EventStream
         }
         (Some(jobs), _) => {
             let jobs = jobs.parse::<Selector>();
-            Some(jobs.map_err(|error| Problem::senseless(error.to_string(), ""))?)
+            let jobs = jobs.map_err(|error| Problem::senseless(error.to_string(), ""))?;
+            Some(match jobs {
+                // Another job may be the last one when the master is asked again.
+                Selector::Last => {
+                    let last = call.grid.jobs(Selector::Last, Vec::new()).await?;
+                    Selector::Ids(last.iter().map(|view| view.job.0).collect())
+                }
+                named => named,
+            })
         }
         (None, labels) => {
             (!labels.is_empty()).then(|| Selector::Labelled(labels.into_iter().collect()))

@@ -3,9 +3,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request as HttpRequest, StatusCode};
 use common::content::BlobHash;
+use common::event::EventPage;
 use common::selector::Selector;
 use common::token::Role;
 use common::view::{CounterView, HostView, JobView, TaskCounts, TaskState, TaskView};
@@ -17,6 +19,7 @@ use tokio::sync::mpsc;
 use tower::ServiceExt;
 use uuid::Uuid;
 
+use crate::body::next;
 use crate::json::tests::{bare_host, bare_job};
 use crate::{Coming, Door, FoundContent, OwnSocket, Pieces, Replies, SitePages, Who, router};
 
@@ -37,6 +40,18 @@ impl Scripted {
         })
     }
 
+    fn server(self: &Arc<Self>) -> Router {
+        let who = Who {
+            user: "ann".to_owned(),
+            role: Role::Client,
+            id: Uuid::from_u128(1),
+            token: None,
+        };
+
+        let grid = Arc::clone(self);
+        router(grid, Arc::new(OwnSocket(who)), SitePages::default())
+    }
+
     /// Asks its API, and returns the document of the answer.
     async fn answer(self: &Arc<Self>, request: HttpRequest<Body>) -> Value {
         self.answer_with(StatusCode::OK, request).await
@@ -48,16 +63,7 @@ impl Scripted {
         expected: StatusCode,
         request: HttpRequest<Body>,
     ) -> Value {
-        let who = Who {
-            user: "ann".to_owned(),
-            role: Role::Client,
-            id: Uuid::from_u128(1),
-            token: None,
-        };
-
-        let grid = Arc::clone(self);
-        let server = router(grid, Arc::new(OwnSocket(who)), SitePages::default());
-        let answer = server.oneshot(request).await.unwrap();
+        let answer = self.server().oneshot(request).await.unwrap();
         let status = answer.status();
         let bytes = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
         assert_eq!(status, expected, "{}", String::from_utf8_lossy(&bytes));
@@ -307,4 +313,43 @@ async fn a_page_of_hosts_takes_no_more_replies_than_it_has_hosts() {
     }
     let all: Vec<String> = (0..10_000).map(|number| format!("host-{number}")).collect();
     assert_eq!(found, all);
+}
+
+/// Knows which job is the last one, and ends each answer with events after the first of them.
+fn breaks_off(request: &Request) -> Vec<Reply> {
+    match request {
+        Request::Jobs {
+            jobs: Selector::Last,
+            ..
+        } => vec![Reply::Jobs(vec![bare_job()])],
+        Request::Follow(_) => vec![Reply::Events(EventPage {
+            upto: 9,
+            ..EventPage::default()
+        })],
+        other => unreachable!("nobody asks this here: {other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_of_the_last_job_stay_those_of_one_job_though_the_master_goes_away() {
+    let grid = Scripted::new(breaks_off);
+    let request = get("/api/v1/events?job=last");
+    let answer = grid.server().oneshot(request).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::OK);
+
+    // Events, a word while nothing comes, and more events.
+    let mut body = answer.into_body();
+    for _ in 0..3 {
+        next(&mut body).await.unwrap().unwrap();
+    }
+
+    let this = Some(Selector::Ids(IdSet::from_range(7, 7)));
+    let asked = grid.asked.lock().unwrap().clone();
+    let followed = asked.iter().filter_map(|request| match request {
+        Request::Follow(following) => Some(following.jobs.clone()),
+        _ => None,
+    });
+    let followed: Vec<Option<Selector>> = followed.collect();
+    assert!(followed.len() >= 2, "{followed:?}");
+    assert!(followed.iter().all(|jobs| *jobs == this), "{followed:?}");
 }
