@@ -130,7 +130,9 @@ impl Feed {
             let text = match next {
                 Some(Ok(Reply::Events(page))) => self.page(page),
                 Some(Ok(Reply::Lagged { after, from })) => self.lost(after, from),
-                Some(Err(refusal)) if refusal.code != RefusalCode::Unavailable => return,
+                Some(Err(refusal)) if refusal.code != RefusalCode::Unavailable => {
+                    return self.break_off(refusal).await;
+                }
                 // The master is away: the reader is held until it is back.
                 Some(Err(_)) | None => match self.again().await {
                     Some((first, rest)) => {
@@ -166,6 +168,11 @@ impl Feed {
         }
     }
 
+    /// Ends the answer so that its reader learns that it cannot go on.
+    async fn break_off(&self, why: Refusal) {
+        let _ = self.tx.send(Err(why)).await;
+    }
+
     /// Sends a word that is no event; returns whether somebody is there to read it.
     async fn still_there(&self) -> bool {
         self.tx.send(Ok(Bytes::from_static(b":\n\n"))).await.is_ok()
@@ -187,7 +194,10 @@ impl Feed {
             let mut replies = self.call.grid.ask(Request::Follow(self.following.clone()));
             match self.next(&mut replies).await? {
                 Some(Ok(first)) => return Some((first, replies)),
-                Some(Err(refusal)) if refusal.code != RefusalCode::Unavailable => return None,
+                Some(Err(refusal)) if refusal.code != RefusalCode::Unavailable => {
+                    self.break_off(refusal).await;
+                    return None;
+                }
                 _ => pause = (2 * pause).min(LONGEST_PAUSE),
             }
         }

@@ -11,8 +11,8 @@ use common::event::EventPage;
 use common::selector::Selector;
 use common::token::Role;
 use common::view::{CounterView, HostView, JobView, TaskCounts, TaskState, TaskView};
-use common::wire::Refusal;
 use common::wire::client::{Reply, Request, Submission};
+use common::wire::{Refusal, RefusalCode};
 use common::{BlobRef, HostId, IdSet, JobId, Span, TaskId, Time};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -79,7 +79,11 @@ impl Door for Scripted {
         let (tx, rx) = mpsc::channel(1);
         tokio::spawn(async move {
             for reply in replies {
-                if tx.send(Ok(reply)).await.is_err() {
+                let reply = match reply {
+                    Reply::Refused(refusal) => Err(refusal),
+                    reply => Ok(reply),
+                };
+                if tx.send(reply).await.is_err() {
                     return;
                 }
                 taken.fetch_add(1, Ordering::SeqCst);
@@ -352,4 +356,39 @@ async fn events_of_the_last_job_stay_those_of_one_job_though_the_master_goes_awa
     let followed: Vec<Option<Selector>> = followed.collect();
     assert!(followed.len() >= 2, "{followed:?}");
     assert!(followed.iter().all(|jobs| *jobs == this), "{followed:?}");
+}
+
+/// Tells events of a job until it is shared no more, and those of all jobs until it is asked again.
+fn shared_no_more(request: &Request) -> Vec<Reply> {
+    let Request::Follow(following) = request else {
+        unreachable!("nobody asks this here: {request:?}");
+    };
+    let page = Reply::Events(EventPage {
+        upto: 9,
+        ..EventPage::default()
+    });
+    let what = "the job is shared with you no more";
+    let refused = Reply::Refused(Refusal::new(RefusalCode::NotAuthorised, what, "ask ann"));
+    match (following.after, &following.jobs) {
+        (Some(_), _) => vec![refused],
+        (None, Some(_)) => vec![page, refused],
+        (None, None) => vec![page],
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_are_refused_from_now_on_break_off() {
+    let grid = Scripted::new(shared_no_more);
+    // Where the master goes away first, a word comes before it is asked again.
+    for (path, good) in [("/api/v1/events?job=7", 1), ("/api/v1/events", 2)] {
+        let answer = grid.server().oneshot(get(path)).await.unwrap();
+        let mut body = answer.into_body();
+        for _ in 0..good {
+            next(&mut body).await.unwrap().unwrap();
+        }
+        assert!(
+            next(&mut body).await.is_some_and(|end| end.is_err()),
+            "{path}"
+        );
+    }
 }
