@@ -65,8 +65,8 @@ pub(crate) async fn token_form(who: LoggedIn, headers: HeaderMap) -> Result<Resp
             div.pair {
                 div.field { label for="role" { "For a" } select #role name="role" { option { "worker" } option { "client" } } }
                 div.field { label for="name" { "Name" } input #name name="name" required maxlength="60" autocomplete="off"; }
-                div.field { label for="uses" { "Uses" } input #uses name="uses" type="number" min="1" max="10000" value="1"; }
-                div.field { label for="hours" { "Hours" } input #hours name="hours" type="number" min="1" max="8760" value="24"; }
+                div.field { label for="uses" { "Uses" } input #uses name="uses" type="number" min="1" max="10000" value="1" required; }
+                div.field { label for="hours" { "Hours" } input #hours name="hours" type="number" min="1" max="8760" value="24" required; }
             }
             p.actions { button.go { "Make the token" } a.action href=(ADMIN) { "No, go back" } }
         }

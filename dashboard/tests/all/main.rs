@@ -360,6 +360,17 @@ async fn only_an_admin_sees_the_form_that_makes_a_token() {
 }
 
 #[tokio::test]
+async fn no_field_of_the_form_that_makes_a_token_is_sent_empty() {
+    let (_, _, text) = fetch(&pages(&Memory::new(SMALL)), "/admin/token", "").await;
+    for field in ["name", "uses", "hours"] {
+        let name = format!("name=\"{field}\"");
+        let (_, input) = text.split_once(&name).expect(field);
+        let (input, _) = input.split_once('>').expect("the end of a field");
+        assert!(input.contains(" required"), "{field}: {input}");
+    }
+}
+
+#[tokio::test]
 async fn who_may_come_in_is_changed_after_a_question() {
     let grid = Memory::new(SMALL);
     let pages = pages(&grid);
